@@ -273,14 +273,21 @@ def _print_score(saved: Any, data: Any, predictions: Any) -> None:
     import pandas as pd
     from sklearn.metrics import accuracy_score, r2_score
 
+    from mercer.selection.kinds.mixed import label_text
     from mercer.selection.target import counted
 
     known = ~pd.isna(data.y)
-    truth = data.y[known]
-    numbers = not hasattr(saved.model, "classes_")
-    kind = predictions.dtype.type
-    score = (r2_score if numbers else accuracy_score)(truth.astype(kind), predictions[known])
-    text = f"R squared {score:.4g}" if numbers else f"accuracy {score:.2%}"
+    truth, predictions = data.y[known], predictions[known]
+    if hasattr(saved.model, "classes_"):  # 1 and 1.0 are the same label, and so is "1" beside words
+        share = accuracy_score([*map(label_text, truth)], [*map(label_text, predictions)])
+        text = f"accuracy {share:.2%}"
+    else:
+        try:
+            text = f"R squared {r2_score(truth.astype(float), predictions):.4g}"
+        except ValueError as error:
+            raise ValueError(
+                f"the target in {data.name} must hold numbers or nothing: {error}"
+            ) from None
     rows = counted(int(known.sum()), "rows")
     Console(stderr=True).print(f"{text} on the {rows} with a target", highlight=False)
 

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from decimal import Decimal
 from html import unescape
 
 import numpy as np
@@ -21,7 +22,7 @@ from mercer.machines import SVC
 from mercer.selection import KernelSearchCV, SavedModel, compare, load_model
 from mercer.selection.kinds import candidates
 from mercer.selection.kinds.columns import recognised
-from mercer.selection.kinds.mixed import typed
+from mercer.selection.kinds.mixed import as_pandas, typed
 from mercer.selection.target import sample_rows
 from mercer.spaces import Categories
 
@@ -126,18 +127,40 @@ def test_columns_whose_values_repeat_only_outside_a_training_part() -> None:
         (["2024-01-31T10:00", "2023-02-01T07:30"] * 30, "date"),
         (["a very nice place", "not quite so nice a place", "it rains here", ""] * 15, "category"),
         ([None] * 60, "constant"),
+        ([Decimal(k) / 4 for k in (*range(40), *range(20))], "number"),
+        ([Decimal(1), Decimal(2), None] * 20, "number"),
+        (pd.Series([0.5, 1.5, None] * 20, dtype=object), "number"),
+        (pd.to_timedelta([1, 2, 3] * 20, "h"), "other"),
+        ([*map(str, range(22)), "X", "Y"] * 3, "category"),
         ([(1, 2)] * 60, "other"),
         (range(60), "identifier"),
         (np.arange(60) * 0.5, "number"),
         ([1, 2, 3] * 20, "number"),
     ],
     ids=[
-        "uuid", "labels", "bools", "names", "dates", "phrases", "none", "pairs", "rows", "halves", "few",
+        "uuid", "labels", "bools", "names", "dates", "phrases", "none", "decimals", "few decimals",
+        "objects", "durations", "chromosomes", "pairs", "rows", "halves", "few",
     ],
 )  # fmt: skip
 def test_what_a_column_is_taken_for(values, kind: str) -> None:
-    column = pd.Series(list(values), dtype=None)
-    assert recognised(pd.DataFrame({"it": column}))[0].kind == kind
+    column = values if isinstance(values, pd.Series) else pd.Series(list(values), dtype=None)
+    assert recognised(as_pandas(pd.DataFrame({"it": column})))[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({7: "?"}, "holds numbers, but '[?]' in row 7; leave such cells empty"),
+        (dict.fromkeys(range(3, 30), "unknown"), "holds numbers, but 'unknown' in row 3; leave such"),
+        ({k: f"{k},5" for k in range(60)}, "but '0,5' in row 0; write decimal points"),
+        ({5: "1,024.5"}, "but '1,024.5' in row 5; .*, or give the kind of the column"),
+    ],
+)
+def test_numbers_that_were_read_as_text(odd, message: str) -> None:
+    table = pd.DataFrame({"size": [str(odd.get(k, k / 4)) for k in range(60)]})
+    with pytest.raises(ValueError, match=message):
+        recognised(table)
+    assert recognised(table, {"size": "identifier"})[0].why == "given"
 
 
 def test_kinds_are_overruled(wines) -> None:

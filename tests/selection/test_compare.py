@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -94,11 +95,6 @@ def test_unbalanced_classes_are_scored_by_balanced_accuracy() -> None:
     assert "scoring='accuracy'" in forced.call
 
 
-def test_a_metric_of_classes_does_not_suit_a_regression() -> None:
-    with pytest.raises(ValueError, match="the metric does not suit the target"):
-        compare(COUNTS, COUNTS[:, 0] + 0.5, kernels=FEW, folds=3, scoring="accuracy")
-
-
 @pytest.mark.parametrize(
     ("values", "task"),
     [
@@ -108,6 +104,7 @@ def test_a_metric_of_classes_does_not_suit_a_regression() -> None:
         (["1.5", "2.5"] * 30, "classification"),
         ([0.5, 1.5] * 30, "regression"),
         (list(range(60)), "regression"),
+        ([Decimal(k) / 4 for k in range(60)], "regression"),
     ],
 )
 def test_classes_are_told_from_numbers(values, task: str) -> None:
@@ -129,6 +126,11 @@ def test_classes_are_told_from_numbers(values, task: str) -> None:
         ([0, 1] * 29, {}, "X has 60 rows, y has 58"),
         ("label", {}, r"got an array of shape \(\); give the column itself, such as table\['label'\]"),
         ([0, 1] * 30, {"folds": 1}, "folds must be a whole number of at least 2, got 1"),
+        ([0, 1] * 30, {"repeats": 0}, "repeats must be a whole number of at least 1, got 0"),
+        ([0, 1] * 30, {"random_state": None}, "random_state must be a whole number .*, got None"),
+        (["a", "b"] * 30, {"scoring": "r2"}, "the metric does not go with the target: could not"),
+        (np.arange(60) + 0.5, {"scoring": "accuracy"}, "the metric does not go with the target"),
+        (["a", "b"] * 30, {"scoring": "f1"}, "does not go with .*; choose another, such as f1_macro"),
     ],
 )
 def test_bad_targets(y, options, message: str) -> None:

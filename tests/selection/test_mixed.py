@@ -4,18 +4,20 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from typer.testing import CliRunner
 
 from mercer.cli import app
 from mercer.features import GramTransformer
-from mercer.kernels import Heat, On
-from mercer.machines import SVC
-from mercer.selection import KernelSearchCV, SavedModel, compare, load_model
+from mercer.kernels import Gaussian, Heat, On
+from mercer.machines import SVC, KernelRidge
+from mercer.selection import KernelSearchCV, SavedModel, compare, load_model, save_model
+from mercer.selection.kinds import candidates, kind_by_options
 from mercer.selection.kinds.blocks import blocks, total
 from mercer.selection.kinds.columns import recognised
-from mercer.spaces import Simplex
+from mercer.spaces import Categories, Simplex
 from tests.kernels.test_on import FRAMES, MIXED, TABLE, TARGET
 
 
@@ -64,6 +66,61 @@ def test_missing_numbers_are_filled_in_where_some_were_missing(tmp_path) -> None
     table.loc[[3, 5], "whole"] = np.nan
     with pytest.raises(ValueError, match=r"column 'whole' of X has a missing value in row 3 \(and 1 "):
         model.predict(table)
+
+
+def test_labels_are_the_same_in_tables_where_all_are_numbers(tmp_path) -> None:
+    table = pd.DataFrame({"code": ["1", "2", "X"] * 10, "size": np.arange(30) / 4})
+    y = table["code"].isin(["1", "X"])
+    result = compare(table, y, kernels=On("code", Heat(Categories()), None), folds=2)
+    save_model(tmp_path / "model.skops", result)
+    model = load_model(tmp_path / "model.skops")
+    table[:2].to_csv(tmp_path / "new.csv", index=False)
+    for labels in ([1, 2], [1.0, 2.0], ["1", "2"]):
+        assert model.predict(table[:2].assign(code=labels)).tolist() == [True, False]
+    assert model.predict(model.read(tmp_path / "new.csv").X).tolist() == [True, False]
+
+
+def test_tables_of_numbers_with_gaps_are_compared_column_by_column(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 2)), columns=["whole", "partly"])
+    y, table.loc[3, "partly"] = table["whole"] > 0, np.nan
+    table.assign(sign=y).to_csv(tmp_path / "table.csv", index=False)
+    read = kind_by_options({}).read(tmp_path / "table.csv", {"target": "sign"})
+    for X in (table, pl.from_pandas(table), read.X):
+        found = candidates(X)
+        assert list(found.families) == ["Gaussian", "linear"]
+        assert found.notes[0].startswith("missing values (1 in 'partly') are taken as the median")
+    assert candidates(table.fillna(0.0)).taken_as == "directions"
+
+
+@pytest.mark.parametrize(
+    ("labels", "accuracy"),
+    [
+        ([0, 1, 1], "100.00%"),
+        (["0", "1", "?"], "66.67%"),  # the label is none of the model's
+        ([0.5, 1.0, 1.0], "66.67%"),
+        ([None, 1.0, 0.0], "50.00%"),
+    ],
+)
+def test_predictions_are_scored_by_labels(labels, accuracy: str, tmp_path) -> None:
+    table = pd.DataFrame({"size": [1.0, 4.0, 5.0]})
+    model = SVC(Gaussian()).fit(table, [0, 1, 1])
+    SavedModel(model, roles={"target": "kind"}).save(tmp_path / "model.skops")
+    table.assign(kind=labels).to_csv(tmp_path / "new.csv", index=False)
+    printed = CliRunner().invoke(app, ["predict", f"{tmp_path}/model.skops", f"{tmp_path}/new.csv"])
+    assert printed.exit_code == 0, printed.output
+    assert f"accuracy {accuracy}" in printed.stderr
+    assert printed.stdout.split() == ["row,prediction", "0,0", "1,1", "2,1"]
+
+
+def test_words_do_not_score_predicted_numbers(tmp_path) -> None:
+    table = pd.DataFrame({"size": [1.0, 4.0, 5.0]})
+    model = KernelRidge(Gaussian()).fit(table, [0.5, 1.0, 1.5])
+    SavedModel(model, roles={"target": "kind"}).save(tmp_path / "model.skops")
+    table.assign(kind=[0.5, "?", 1.0]).to_csv(tmp_path / "new.csv", index=False)
+    printed = CliRunner().invoke(app, ["predict", f"{tmp_path}/model.skops", f"{tmp_path}/new.csv"])
+    assert printed.exit_code == 2
+    assert "the target in new.csv must hold numbers or nothing: could not convert" in printed.stderr
 
 
 def test_an_empty_document_is_told_once(tmp_path) -> None:

@@ -1,5 +1,7 @@
 """Nested cross-validation: scores of a choice on points that played no part in it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold
@@ -97,3 +99,22 @@ def test_one_outer_fold_has_no_interval() -> None:
 def test_intervals_agree() -> None:
     nested = search().nested_scores(COUNTS, LABELS, outer_cv=3)
     assert nested.interval(0.9) == corrected_interval(nested.scores, nested.overlap, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "refit", "ends"),
+    [
+        (None, True, (0, 1)),
+        ("f1_macro", True, (0, 1)),
+        (["accuracy", "matthews_corrcoef"], "matthews_corrcoef", (-np.inf, 1)),
+        ({"mine": "neg_mean_absolute_error"}, "mine", (-np.inf, 0)),
+        (lambda model, K, y: 1 + model.score(K, y), True, (-np.inf, np.inf)),
+    ],
+)
+def test_intervals_end_where_the_metric_does(scoring, refit, ends) -> None:
+    own = search(scoring=scoring, refit=refit, solver="libsvm")
+    nested = own.nested_scores(COUNTS, np.unique(LABELS, return_inverse=True)[1], outer_cv=2)
+    nested = replace(nested, scores=nested.scores + np.array([-1, 1]))  # far apart
+    low, high = corrected_interval(nested.scores, nested.overlap)
+    assert nested.interval() == (max(low, ends[0]), min(high, ends[1]))
+    assert low < -1 < 2 < high

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.kernel_ridge import KernelRidge
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from mercer.kernels import Heat, Linear, Matern, Spectrum
 from mercer.machines import SVC
 from mercer.selection import KernelSearchCV, compare
+from mercer.selection.kinds import kind_of
 from mercer.spaces import Euclidean, Simplex
 from tests.helpers import words
 
@@ -139,6 +141,28 @@ def test_bad_settings(options, y, message: str) -> None:
 def test_the_machine_that_the_hint_names_has_probabilities() -> None:
     machine = search(estimator=SVC(probability=True), scoring="neg_log_loss").fit(COUNTS, LABELS)
     assert -log_loss(LABELS, machine.predict_proba(COUNTS)) > machine.best_score_ > -np.log(2)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (pa.table({"a": [1.0, 2.0] * 15}), "X is a Table; give a data frame, such as X.to_pandas()"),
+        (pl.LazyFrame({"a": [1.0, 2.0] * 15}), "X is a LazyFrame; give .* X.collect()"),
+        ("table.csv", "X is a str; give a data frame"),
+        (pd.DataFrame([[1.0, "u"]] * 30, columns=["a", "a"]), "X has several columns 'a'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::polars.exceptions.PerformanceWarning")
+def test_tables_of_other_kinds_are_named(X, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare(X, LABELS)
+
+
+def test_objects_that_are_signed_numbers_are_directions() -> None:
+    rows = COUNTS - COUNTS.mean(axis=0)
+    found, known = (kind_of(X).candidates(X) for X in (rows.astype(object), rows))
+    assert found.taken_as == known.taken_as == "directions"
+    np.testing.assert_array_equal(found.X, known.X)
 
 
 def test_dates_are_no_target() -> None:

@@ -26,6 +26,7 @@ from sklearn.utils.validation import _get_feature_names
 
 from mercer._arrays import on_cpu
 from mercer._progress import Work, watched
+from mercer._validation import check_whole
 from mercer.kernels.tables.frames import is_frame
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison, KernelScore
@@ -166,6 +167,8 @@ def compare(
     >>> result.scores[0].mean > 0.8
     True
     """
+    check_whole("repeats", repeats, 1)
+    check_whole("random_state", random_state, 0)
     X, y = on_cpu(X), on_cpu(y)
     data = candidates(X, space, columns)
     target = read_target(y, data.rows, data.noun, task, folds, INNER_FOLDS)

@@ -20,7 +20,7 @@ from mercer.selection.kinds import Candidates
 from mercer.selection.kinds.columns import numbering
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.significance import corrected_interval, corrected_test, cut_off, holm
+from mercer.selection.significance import corrected_test, holm
 from mercer.selection.target import Target, counted
 from mercer.selection.yardstick import Yardstick
 
@@ -83,8 +83,8 @@ class KernelScore:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the mean, cut off at 1 and, for accuracies, at 0."""
-        return cut_off(corrected_interval(self.scores, self.nested.overlap), self.search.scoring)
+        """95 % interval of the mean, cut off where the metric has no values."""
+        return self.nested.interval()
 
     @property
     def kernel(self) -> Kernel:

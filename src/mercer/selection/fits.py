@@ -300,7 +300,10 @@ class Evaluation:
                 "mercer.machines.SVC(probability=True) as the estimator"
             ) from error
         except ValueError as error:
-            raise ValueError(f"the metric does not suit the target: {error}") from error
+            raise ValueError(
+                f"the metric does not go with the target: {error}; choose another, such as f1_macro "
+                "in place of f1 where labels are words"
+            ) from error
         self._spend("scores", time.thread_time() - processor)
         seconds = (float(fitting), time.perf_counter() - wall)
         scores = result if isinstance(result, dict) else {"score": result}

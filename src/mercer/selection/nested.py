@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from mercer.selection.cv_results import described
 from mercer.selection.fits import Evaluation, Index, Outcome, Split, Task, by_metric
 from mercer.selection.grid import EXTENSIONS, Setting, Trials
 from mercer.selection.scales import Scales
-from mercer.selection.significance import corrected_interval
+from mercer.selection.significance import corrected_interval, cut_off
 
 Array = NDArray[np.float64]
 
@@ -39,6 +40,8 @@ class NestedScores:
         Test points per training point.
     families : dict
         The same for each family of kernels alone, if there are several.
+    metric : str
+        scikit-learn's name of the metric that decides; empty if it is a function.
     timings : dict
         Processor seconds, see :class:`KernelSearchCV`.
     """
@@ -51,6 +54,7 @@ class NestedScores:
     tests: list[Index]
     predictions: list[Any]
     overlap: float
+    metric: str = ""
     families: dict[str, NestedScores] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -66,10 +70,10 @@ class NestedScores:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of the mean, with Nadeau and Bengio's correction.
 
-        See :func:`~mercer.selection.significance.corrected_interval`.  It is symmetric about the mean,
-        and may reach beyond the values of the metric: an accuracy near 1 has an upper end above 1.
+        It is cut off where the metric has no values, such as above 1.  See
+        :func:`~mercer.selection.significance.corrected_interval`.
         """
-        return corrected_interval(self.scores, self.overlap, level)
+        return cut_off(corrected_interval(self.scores, self.overlap, level), self.metric)
 
 
 @dataclass
@@ -84,7 +88,9 @@ class Nested:
     #: Outer folds, and the inner folds of each of their training parts, as indices of all points.
     outer: list[Split]
     inner: list[list[Split]]
+    #: Metric that decides: its name among the scores, and that of scikit-learn or none.
     metric: str
+    title: str
     #: Mean inner score by setting and outer fold.
     means: dict[tuple[int, int], float] = field(default_factory=dict)
 
@@ -163,4 +169,14 @@ class Nested:
             tests=[test for _, test in self.outer],
             predictions=[outcome.prediction for outcome in outcomes],
             overlap=float(test / train),
+            metric=self.title,
         )
+
+
+def metric_title(scoring: Any, metric: str, estimator_type: str | None) -> str:
+    """scikit-learn's name of a metric among those of ``scoring``; empty if it is a function."""
+    if scoring is None:
+        return {"classifier": "accuracy", "regressor": "r2"}.get(estimator_type or "", "")
+    chosen = scoring[metric] if isinstance(scoring, Mapping) else scoring
+    name = metric if isinstance(chosen, list | tuple | set) else chosen
+    return name if isinstance(name, str) else ""

@@ -37,7 +37,7 @@ from mercer.selection.grid import (
 from mercer.selection.journal import Journal
 from mercer.selection.kinds import kind_of
 from mercer.selection.landmark_fits import LandmarkEvaluation
-from mercer.selection.nested import Nested, NestedScores
+from mercer.selection.nested import Nested, NestedScores, metric_title
 from mercer.selection.scales import Relative, Scales, resolved, spread
 from mercer.selection.target import (
     check_memory,
@@ -319,7 +319,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         metric = str(self.refit) if self._several else "score"
         choosing = evaluation if some is None else other._evaluation(X, y, scales, some)
         choosing.work = evaluation.work
-        nested = Nested(choosing, evaluation, trials, scales, outer, inner, metric)
+        title = metric_title(self.scoring, metric, get_tags(self).estimator_type)
+        nested = Nested(choosing, evaluation, trials, scales, outer, inner, metric, title)
         result = watched(nested.scores, evaluation.work, "nested kernel search")
         return replace(result, timings=evaluation.seconds)
 

@@ -7,6 +7,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 Array = NDArray[np.float64]
+#: Beginnings of the names of metrics that are never negative.
+_SHARES = (
+    "accuracy", "balanced_accuracy", "top_k", "f1", "precision", "recall", "jaccard", "roc_auc",
+    "average_precision",
+)  # fmt: skip
 #: Fewest folds whose spread a test relies on, and the spread, relative to the mean, that counts as none.
 _FEWEST, _NONE = 3, 1e-9
 
@@ -32,9 +37,18 @@ def corrected_interval(scores: Array, overlap: float, level: float = 0.95) -> tu
 
 
 def cut_off(interval: tuple[float, float], metric: str) -> tuple[float, float]:
-    """An interval without the values that a metric cannot have: above 1 and, for accuracies, below 0."""
+    """An interval without the values that a metric of scikit-learn cannot have.
+
+    Examples
+    --------
+    >>> [cut_off((-0.1, 1.2), metric) for metric in ("accuracy", "r2", "neg_log_loss")]
+    [(0.0, 1.0), (-0.1, 1.0), (-0.1, 0.0)]
+    """
     low, high = interval
-    return max(low, 0.0) if metric.endswith("accuracy") else low, min(high, 1.0)
+    if not metric or "mutual_info" in metric:  # a function of the user's, or not bounded
+        return interval
+    most = 0.0 if metric.startswith("neg_") else 1.0
+    return max(low, 0.0) if metric.startswith(_SHARES) else low, min(high, most)
 
 
 def corrected_test(differences: Array, overlap: float) -> float:

@@ -292,6 +292,8 @@ def _of_one_type(values: np.ndarray) -> np.ndarray:
             f"the target mixes types: {first!r} and {second!r}; make them all strings or all numbers, "
             "and leave out points without a target"
         )
+    if "Decimal" in kinds:
+        return values.astype(float)
     return values.astype(str) if "string" in kinds else np.array(values.tolist())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 
-from mercer.kernels.tables.frames import identifies
+from mercer.kernels.tables.frames import holds, identifies
 
 #: Kinds of columns that are compared, and of those that are left out.
 USED = ("number", "counts", "category", "text", "string", "date", "coordinate")
@@ -28,6 +28,8 @@ _WORDS, _REPEATED = 3.0, 0.5
 _UNIQUE = 0.9
 #: A string of letters has at least so many of them in half of the rows.
 _LETTERS = 8
+#: More different values than most columns of labels have.
+_MANY = 20
 #: Values that are looked at to tell text, strings and dates.
 _LOOKED_AT = 1000
 #: Rows whose numbers must differ before all rows are looked at.
@@ -148,13 +150,18 @@ def _kind(name: str, values: Any) -> tuple[str, str]:
         if identifies(values, name, labels=True):
             return "identifier", "a whole number of its own in every row"
         return "number", f"{different} different numbers"
-    return _kind_of_text(name, values.astype(str), different)
+    kind, why = _kind_of_text(name, values.astype(str), different)
+    if kind != "date" and holds(values) == "dates":
+        return "other", "periods, durations or times of day"
+    return kind, why
 
 
 def _kind_of_text(name: str, values: Any, different: int) -> tuple[str, str]:
     some = values.iloc[np.linspace(0, len(values) - 1, min(len(values), _LOOKED_AT)).astype(int)]
     if all(map(_DATE.fullmatch, some)):
         return "date", "written as dates"
+    if different > _MANY:
+        _refuse_misread_numbers(name, values)
     share, words = different / len(values), float(some.str.split().str.len().mean())
     if share > _REPEATED and words >= _WORDS:
         return "text", f"{words:.0f} words on average"
@@ -170,6 +177,22 @@ def _kind_of_text(name: str, values: Any, different: int) -> tuple[str, str]:
     if identifies(values, name, labels=True) or share > _UNIQUE:
         return "identifier", "a label of its own in nearly every row"
     return "category", f"{different} different labels"
+
+
+def _refuse_misread_numbers(name: str, values: Any) -> None:
+    """Raise for numbers that were read as text because of one word among them, or of commas."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    odd = values[numbers.isna()]
+    problem = ""
+    if numbers.nunique() > _MANY and odd.nunique() == 1:
+        problem = "; leave such cells empty"
+    elif len(odd) and pd.to_numeric(odd.str.replace(",", ""), errors="coerce").notna().all():
+        problem = "; write decimal points, and no other commas"
+    if problem:
+        raise ValueError(
+            f"column {name!r} holds numbers, but {odd.iloc[0]!r} in row {odd.index[0]}{problem}, or "
+            "give the kind of the column (columns=, --as COLUMN=category)"
+        )
 
 
 def _places(found: list[Column], frame: Any, given: Mapping[str, Any]) -> list[Column]:

@@ -68,12 +68,12 @@ class Mixed(Kind):
     reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
-        """Recognise data frames that do not hold numbers alone, and single columns but strings."""
+        """Recognise data frames but those of numbers without gaps, and single columns but strings."""
         if not is_frame(X):
             return False
         if X.shape[1] == 1:  # one number has no direction and no proportions
             return recognised(as_pandas(X))[0].kind != "string"
-        return not all_numbers(X)
+        return not all_numbers(X) or bool(as_pandas(X).isna().any(axis=None))
 
     def candidates(
         self, X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None
@@ -192,7 +192,8 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     """A frame whose columns have the types of their kinds.
 
     Dates are local times without a time zone.  A missing text is an empty one, a missing label a label
-    of its own.
+    of its own.  Labels are text: in another table, without "X" or with a missing value, the labels "1",
+    "2" and "X" would be read as numbers.
     """
     _refuse_large(
         frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
@@ -209,8 +210,8 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
         elif kind == "text":
             changed[name] = column.astype(object).where(column.notna(), "").map(str)
         elif kind == "category":
-            labels = column.astype(str if column.dtype.kind == "M" else object)
-            changed[name] = labels.astype(object).where(column.notna(), _MISSING)
+            labels = column.astype(str if column.dtype.kind == "M" else object).astype(object)
+            changed[name] = labels.map(label_text).where(column.notna(), _MISSING)
         elif kind == "string" and column.isna().any():
             row = int(column.isna().argmax())
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
@@ -229,6 +230,11 @@ def _refuse_large(numbers: pd.DataFrame) -> None:
         if np.isfinite(value):
             what, remedy = f"the value {value:.3g}", "rescale the column"
         raise ValueError(f"column {numbers.columns[place]!r} has {what} in row {row}; {remedy}")
+
+
+def label_text(value: Any) -> str:
+    """A label as text, whole numbers without decimals."""
+    return str(int(value) if isinstance(value, float | np.floating) and value.is_integer() else value)
 
 
 def _moments(column: Any, name: str) -> Any:
@@ -251,11 +257,20 @@ def _refuse_others(column: Any, found: Any, what: str) -> None:
 
 
 def as_pandas(X: Any) -> pd.DataFrame:
-    """A data frame of pandas with names that are text, and its rows numbered."""
+    """A data frame of pandas with names that are text, its rows numbered, and numbers as such."""
     names = [str(name) for name in X.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has several columns {twice!r}; give them different names")
     if isinstance(X, pd.DataFrame):
-        return X.set_axis(names, axis=1).reset_index(drop=True)
-    return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+        frame = X.set_axis(names, axis=1).reset_index(drop=True).infer_objects()
+    else:
+        frame = pd.DataFrame({name: X[name].to_numpy() for name in X.columns}).infer_objects()
+    for place in np.flatnonzero([dtype.kind == "O" for dtype in frame.dtypes]):
+        column = frame.iloc[:, place]
+        if pd.api.types.infer_dtype(column, skipna=True) == "decimal":  # of a database
+            frame.isetitem(place, column.astype(float))
+    return frame
 
 
 def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from mercer.datasets import Table, read_table
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, Parametrix, TfIdf
+from mercer.kernels.tables.frames import is_frame
 from mercer.selection.kinds.base import (
     Candidates,
     ColumnRoles,
@@ -45,6 +46,11 @@ class Rows(Kind):
 
     def recognises(self, X: Any) -> bool:
         """Take what no other kind recognised; refuse single values, which could be nodes."""
+        if isinstance(X, str | bytes) or (hasattr(X, "columns") and not is_frame(X)):
+            raise ValueError(
+                f"X is a {type(X).__name__}; give a data frame, such as X.to_pandas() or X.collect(), "
+                "or an array"
+            )
         rows = points_of(X)
         if rows and depth(first_of(rows)) == 0:
             raise ValueError(
@@ -116,6 +122,8 @@ def flat_families() -> dict[str, list[Template]]:
 def _signed(X: Any) -> bool:
     """Whether an entry is negative."""
     values = X.data if sparse.issparse(X) else np.asarray(X)
+    if values.dtype.kind == "O":
+        values = values.astype(float)
     return values.dtype.kind in "fiub" and bool(np.asarray(values < 0).any())
 
 
