@@ -108,6 +108,19 @@ def test_long_tables() -> None:
         split_groups(table, [[1, 2, 3, 4]])
 
 
+def test_columns_of_groups_are_told_by_name() -> None:
+    """Columns in another order were taken for each other."""
+    first = pd.DataFrame({"a": [1.0, 2.0], "b": [100.0, 300.0]})
+    other = pd.DataFrame({"b": [150.0, 200.0], "a": [3.0, 5.0]})
+    message = "row {} of X has the columns b, a, but earlier groups a, b; give all groups the same"
+    with pytest.raises(ValueError, match=message.format(1)):
+        GroupNormals().fit([first, other])
+    model = GroupNormals(shrinkage=1).fit([first, first.to_numpy()])
+    with pytest.raises(ValueError, match=message.format(0)):
+        model.transform([other])
+    assert GroupNormals(shrinkage=1).fit([first.to_numpy()]).transform([other]).shape == (1, 4)
+
+
 @pytest.mark.parametrize(
     ("groups", "message"),
     [

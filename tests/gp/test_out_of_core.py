@@ -351,3 +351,15 @@ def test_columns_of_files_are_checked_before_the_work(tmp_path) -> None:
     frame[["a"]].to_parquet(only)
     with pytest.raises(ValueError, match="no column to predict from besides a"):
         small().fit(ParquetBlocks(only, target="a"))
+
+
+def test_files_beside_targets_and_for_prediction_are_refused(tmp_path) -> None:
+    X, Y = uneven_table(60)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+    frame.to_parquet(tmp_path / "0.parquet", write_page_checksum=True)
+    blocks = ParquetBlocks(tmp_path, target="y")
+    model = SphericalGPRegressor(max_features=20, levels=3, optimize=False).fit(blocks)
+    with pytest.raises(ValueError, match="predict the X of one block after another"):
+        model.predict(blocks)
+    with pytest.raises(ValueError, match="the targets of X are its column 'y'; leave y out"):
+        model.fit(blocks, Y)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from tests.helpers.refusals import LABELS, X, Y, Z, assert_complex_refused
@@ -39,3 +40,9 @@ def test_targets_whose_squares_overflow_are_named(what: str, size: float) -> Non
 def test_targets_whose_squares_vanish_are_named() -> None:
     with pytest.raises(ValueError, match="whose square is out of range"):
         LARGE["regression"](1e-300 * Y)
+
+
+@pytest.mark.parametrize("rows", [X, [(X, sparse.csr_array(Y[:, None]))]], ids=["array", "blocks"])
+def test_sparse_targets_are_named(rows) -> None:
+    with pytest.raises(ValueError, match=r"^y .*is sparse; give an array: toarray\(\)"):
+        SphericalGPRegressor().fit(rows, sparse.csr_array(Y[:, None]) if rows is X else None)

@@ -133,7 +133,8 @@ class GroupNormals(TransformerMixin, BaseEstimator):
                 f"{self.shrinkage!r}"
             )
         groups = _check_groups(X)
-        self._columns = [str(c) for c in getattr(X[0], "columns", range(groups[0].shape[1]))]
+        self._names = getattr(X[0], "columns", None)
+        self._columns = list(map(str, range(groups[0].shape[1]) if self._names is None else self._names))
         _, variances, degrees = self._moments(groups)
         known = degrees > 0
         if not known.any():
@@ -168,7 +169,7 @@ class GroupNormals(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Means and standard deviations, one row per group."""
         check_is_fitted(self)
-        groups = _check_groups(X, len(self._columns))
+        groups = _check_groups(X, len(self._columns), self._names)
         means, variances, degrees = self._moments(groups)
         with np.errstate(invalid="ignore"):
             own = degrees[:, None] / (degrees[:, None] + self.prior_degrees_)
@@ -409,7 +410,7 @@ def _fit_prior(variances: Array, degrees: Array) -> tuple[float, float]:
     return float(np.exp(logs.mean() + special.digamma(prior) - np.log(prior))), 2 * prior
 
 
-def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
+def _check_groups(X: Any, columns: int | None = None, names: Any = None) -> list[Array]:
     if isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
         raise ValueError("X must be a list of groups, arrays of shape (k, d); see split_groups")
     groups = []
@@ -428,6 +429,13 @@ def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
             )
         if not np.isfinite(rows).all():
             raise ValueError(f"row {i} of X contains NaN or infinity; drop such observations")
+        here = getattr(group, "columns", None)
+        names = here if names is None else names
+        if here is not None and list(here) != list(names):
+            raise ValueError(
+                f"row {i} of X has the columns {', '.join(map(str, here))}, but earlier groups "
+                f"{', '.join(map(str, names))}; give all groups the same columns in the same order"
+            )
         groups.append(rows)
     return groups
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -273,6 +274,8 @@ def check_labels(first: Labels, here: Labels, what: str) -> None:
 
 def _finite_targets(y: Any) -> Any:
     """Targets in main memory; raise for the first row that is not finite."""
+    if sparse.issparse(y):
+        raise ValueError("y is sparse; give an array: toarray()")
     y = on_cpu(y)
     values = np.asarray(y)
     if values.dtype.kind == "f" and values.size and values.ndim:

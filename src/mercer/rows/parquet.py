@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -17,7 +17,7 @@ from mercer._arrow import check_footer, lacks_checksums, open_parquet
 from mercer._validation import check_whole
 from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, checked
-from mercer.rows.columns import Roles
+from mercer.rows.columns import ColumnCheck, Roles
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,22 @@ class ParquetRows(RowSource):
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        return complete and isinstance(X, ParquetBlocks)
+        return isinstance(X, ParquetBlocks)
+
+    @classmethod
+    def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
+        """See :class:`RowSource`; targets are in the files."""
+        if y is not None:
+            raise ValueError(f"the targets of X are its column {X.target!r}; leave y out")
+        return super().open(X, y, weight, check)
+
+    @classmethod
+    def apply(cls, check: ColumnCheck, method: str, X: Any, *outputs: Any, **options: Any) -> Any:
+        """Refuse; see :class:`RowSource`."""
+        raise ValueError(
+            "ParquetBlocks are for fit alone; predict the X of one block after another: for X, y,"
+            " weight in blocks"
+        )
 
     @cached_property
     def _groups(self) -> list[tuple[Path, int, int]]:
