@@ -132,6 +132,13 @@ def test_either_length_or_time() -> None:
         Heat(Hyperbolic())([[0.0, 1.0]])
 
 
+def test_a_kernel_of_points_that_are_far_apart_is_not_recommended() -> None:
+    points = np.random.default_rng(0).normal(size=(30, 8))
+    points *= 0.95 / np.linalg.norm(points, axis=1, keepdims=True)
+    with pytest.raises(ValueError, match="even neighbours look unlike at every value, so use another"):
+        Heat(Hyperbolic("ball")).scaled_to(points)
+
+
 def test_kernels_of_distributions() -> None:
     rng = np.random.default_rng(0)
     half = np.column_stack([0.5 * rng.normal(size=(100, 2)), np.exp(0.3 * rng.normal(size=100))])

@@ -260,6 +260,20 @@ def test_what_is_out_of_reach_does_not_end_a_search() -> None:
     search.fit(np.arange(34), np.arange(34) % 2)
 
 
+def test_what_is_out_of_reach_comes_near() -> None:
+    points = np.random.default_rng(0).normal(size=(30, 4))
+    rows = 0.95 * points / np.linalg.norm(points, axis=1, keepdims=True)
+    heat = Heat(Hyperbolic("ball"))
+    scales = Scales(rows, None, [Template(heat), Template(1.0 * heat), Template(heat + Linear())], 0)
+    alone, multiple, total = (scales.kernels[scales.number(part, 0.5)] for part in range(3))
+    assert alone.t < 1e4  # longer times would make no difference
+    pairs = np.triu_indices(len(rows), 1)
+    reached, longest = (np.median(Heat(heat.space, t=t)(rows)[pairs]) for t in (alone.t, 1e8))
+    assert 0.9 * longest < reached < 0.01
+    for part in (multiple.k2, total.k1):  # which have no time of their own
+        assert np.median(part(rows)[pairs]) == pytest.approx(1e-3, rel=0.01)
+
+
 @pytest.mark.parametrize("size", [1.0, 1e9])
 def test_regressions_know_the_size_of_the_target(size) -> None:
     rng = np.random.default_rng(0)

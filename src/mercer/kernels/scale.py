@@ -114,8 +114,14 @@ class Survey:
         return self.find(similarity)
 
     def nearest(self, similarity: float) -> float:
-        """Of the values tried so far, the one nearest to a similarity that cannot be reached."""
-        return min(self._seen, key=lambda value: abs(self._seen[value].median - similarity))
+        """The first of the values tried so far that comes as near to a similarity as any of them.
+
+        Near a ceiling ever longer ranges would gain next to nothing.
+        """
+        wanted = _decay(similarity)
+        gaps = {value: abs(_decay(reach.median) - wanted) for value, reach in self._seen.items()}
+        least = min(gaps.values())
+        return next(value for value, gap in gaps.items() if gap <= least + _ROUNDING)
 
     def bounds(self, value: float) -> tuple[float, float]:
         """Bounds for optimisers: from dissimilar neighbours to far points that look alike.
@@ -186,10 +192,13 @@ class Survey:
                     return before, x
                 before = x
         least, most = (f(r.median for r in self._seen.values()) for f in (min, max))
+        remedy = f"ask for one in between, such as {(least + most) / 2:.2g}"
+        if max(reach.near for reach in self._seen.values()) < _NEARLY_ALONE:
+            remedy = "even neighbours look unlike at every value, so use another kernel"
         raise Unreachable(
             f"similarity {similarity:g} cannot be reached by {self._name} of "
             f"{type(self._kernel).__name__} on these points: their median similarity stays between "
-            f"{least:.4g} and {most:.4g}; ask for one in between, such as {(least + most) / 2:.2g}"
+            f"{least:.4g} and {most:.4g}; {remedy}"
         )
 
     def _steps(self, start: float, sign: int) -> Any:

@@ -171,11 +171,8 @@ class Scales:
         if similarity is None or not has_range(start):
             return start, (template, "as it is", own)
         if survey is None:  # a sum or product, or points without a pair
-            try:
-                scaled = start.scaled_to(
-                    self._part(rows), similarity, max_rows=_SAMPLE, random_state=self.seed
-                )
-            except (NoPairs, Unreachable):
+            scaled = self._parts_scaled(start, similarity, rows)
+            if scaled is None:
                 return start, (template, "as it is", own)
             scaled = scaled.learnt_from(self._part(rows), self._targets(rows))
             return scaled, (template, repr(scaled), own)
@@ -184,6 +181,21 @@ class Scales:
         except Unreachable:
             value = survey.nearest(similarity)
         return survey.kernel(value), (template, value, own)
+
+    def _parts_scaled(self, kernel: Any, similarity: float, rows: Index | None) -> Any:
+        """A sum or product whose parts have a similarity, or the nearest that all of them can have.
+
+        None if there is none, or no pair of different points.
+        """
+        others = sorted((*SIMILARITIES, *_BEYOND), key=lambda other: abs(other - similarity))
+        for near in (similarity, *others):
+            try:
+                return kernel.scaled_to(self._part(rows), near, max_rows=_SAMPLE, random_state=self.seed)
+            except Unreachable:
+                continue
+            except NoPairs:
+                break
+        return None
 
     def _survey(
         self, template: int, similarity: float | None, rows: Index | None, part: Any
