@@ -21,7 +21,7 @@ _PINNED = 2**26
 #: Elements of a tile that are copied at a time.
 _COPIED = 2**16
 #: The largest number in single precision.
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
 #: Bytes of a line of the cache.
 _LINE = 64
 #: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
@@ -261,7 +261,7 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     if hasattr(value, "detach"):
         return xp.ones(shape, dtype=dtype, device=device(like)) * value
     value = float(value)
-    if single and abs(value) > _LARGEST:
+    if single and abs(value) > LARGEST_SINGLE:
         with np.errstate(over="ignore"):  # infinity is refused where it is used
             value = float(np.float32(value))
     return xp.full(shape, value, dtype=dtype, device=device(like))

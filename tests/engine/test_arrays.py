@@ -237,3 +237,23 @@ def test_constants_at_whole_numbers_are_not_rounded() -> None:
     for rows in (torch.arange(4).reshape(2, 2), torch.ones(2, 2, dtype=torch.bool)):
         np.testing.assert_array_equal(Constant(2.5)(rows), 2.5)
         np.testing.assert_array_equal(Constant(2.5).diag(rows), 2.5)
+
+
+def test_values_beyond_single_precision_are_refused() -> None:
+    """They would be infinite, or the largest number of the precision."""
+    X = np.random.default_rng(0).normal(size=(3, 200))  # of a high dimension
+    kernel = Heat(Sphere(), t=0.3, normalized=False)
+    assert kernel(X).max() > 1e100
+    single = X.astype(np.float32)
+    calls = [
+        lambda A: kernel(A),
+        lambda A: kernel(A, A + 1),
+        kernel.diag,
+        lambda A: kernel.matvec(A, A + 1, X[:, 0]),
+    ]
+    for call in calls:
+        for rows in (single, torch.as_tensor(single)):
+            with pytest.raises(
+                ValueError, match=r"values of the kernel reach \d.*range of single precision"
+            ):
+                call(rows)

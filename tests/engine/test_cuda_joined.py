@@ -7,7 +7,7 @@ import torch
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.fused import launch
 from mercer.engine.torch import TorchEngine
-from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern
+from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern, Polynomial
 from mercer.spaces import Categories, Hyperbolic, NormalProduct, ProductSpace, Sphere, Torus
 from tests.helpers.device import forbid, points, tensor
 
@@ -81,10 +81,15 @@ def test_what_is_differentiated_is_not_joined() -> None:
     assert abs(float(X.grad[3, 1]) - slope) < 1e-6 * max(1.0, abs(slope))
 
 
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered")  # by Triton's interpreter
 def test_overflow_is_refused() -> None:
     huge = tensor(np.full((3, 9), 1e30), torch.float32)
     with pytest.raises(ValueError, match="overflow"):
         (Linear() * Linear() * Linear() + 1.0)(huge)
+    large = tensor(np.full((3, 9), 1e10), torch.float32)
+    for Y in (None, -large):
+        with pytest.raises(ValueError, match="powers of degree 5 overflow"):
+            Polynomial(5)(large, Y)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])

@@ -14,7 +14,7 @@ from mercer.engine.base import PLAIN, Extent, GramOptions, Products
 from mercer.engine.devices import shared_gram, shared_matvec, sharing_gram, sharing_matvec
 from mercer.engine.equal import NumberedRows, numbered_rows
 from mercer.engine.torch import TorchEngine
-from mercer.profiles import Profile
+from mercer.profiles import PowerProfile, Profile
 
 
 class CudaEngine(TorchEngine):
@@ -50,11 +50,12 @@ class CudaEngine(TorchEngine):
 
     def _gram_here(self, L: Any, R: Any, profile: Profile, options: GramOptions) -> Any:
         """Gram matrix on one device."""
-        if options.dtype is None:
-            return _fused().gram(L, R, profile, options, super().gram)
         # The result is made in the precision of the operands, whatever it is stored in.
-        plain = replace(options, dtype=None)
-        return _fused().gram(L, R, profile, plain, super().gram).to(options.dtype)
+        plain = options if options.dtype is None else replace(options, dtype=None)
+        K = _fused().gram(L, R, profile, plain, super().gram)
+        if isinstance(profile, PowerProfile):
+            profile.checked(K)
+        return K if options.dtype is None else K.to(options.dtype)
 
     def weighted_sum(
         self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN

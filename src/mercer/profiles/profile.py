@@ -77,11 +77,17 @@ class PowerProfile:
         value = w if self.scale == 1.0 else w * self.scale
         value = value if self.shift == 0.0 else value + self.shift
         value = value if self.degree == 1 else value**self.degree
-        value = value if self.factor == 1.0 else value * self.factor
-        xp = array_namespace(value)
-        if self.degree != 1 and not bool(xp.all(xp.isfinite(value))):
-            raise ValueError(self._overflow(value.dtype))
-        return value
+        return self.checked(value if self.factor == 1.0 else value * self.factor)
+
+    def checked(self, values: Any) -> Any:
+        """The values; raise where a power has overflowed."""
+        if self.degree != 1:
+            xp = array_namespace(values)
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = xp.sum(values)  # which needs no memory; it may overflow by itself
+            if not bool(xp.isfinite(total)) and not bool(xp.all(xp.isfinite(values))):
+                raise ValueError(self._overflow(values.dtype))
+        return values
 
     def _overflow(self, dtype: Any) -> str:
         return (

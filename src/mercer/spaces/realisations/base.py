@@ -15,7 +15,15 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import Array, constant_rows, is_single, is_watched, to_double, with_diagonal
+from mercer._arrays import (
+    LARGEST_SINGLE,
+    Array,
+    constant_rows,
+    is_single,
+    is_watched,
+    to_double,
+    with_diagonal,
+)
 from mercer._validation import refuse_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
@@ -295,6 +303,9 @@ class Operands:
         self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None
     ) -> GramOptions:
         """Options for the engine; a symmetric Gram matrix has an exact diagonal."""
+        invariant, single = self._embedding.common_invariant, is_single(self._P)
+        if single and invariant is not None:
+            _value(profile, invariant, single)  # the largest of all, which may be refused
         own = _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
         own = own if own is None or self._factor == 1 else own * self._factor
         return GramOptions(self._symmetric, self.scales, own, self.equal, parameters, dtype)
@@ -375,9 +386,17 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
 
 @lru_cache(maxsize=64)
 def _value(profile: Profile, invariant: float, single: bool) -> float:
-    """Value of a profile at one invariant, in single or double precision."""
-    value = np.full((1, 1), invariant, dtype=np.float32 if single else np.float64)
+    """Value of a profile at one invariant, in single or double precision; refused beyond its range."""
+    exact = np.full((1, 1), invariant, dtype=float)
+    value = exact.astype(np.float32) if single else exact
     profile.apply(value)
+    if single:
+        profile.apply(exact)
+        if LARGEST_SINGLE < abs(exact[0, 0]) < np.inf:
+            raise ValueError(
+                f"values of the kernel reach {exact[0, 0]:.3g}, out of the range of single precision; "
+                "give rows in double precision, or use normalized=True"
+            )
     return float(value[0, 0])
 
 
