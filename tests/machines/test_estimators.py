@@ -159,6 +159,7 @@ def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
     [
         (SVC(C=0), "C must be a positive number"),
         (SVC(C=np.inf), "C must be a positive number"),
+        (SVR(C=1e200), r"C must be a positive number, at most 1e\+150, got 1e\+200"),
         (SVC(tol=-1.0), "tol must be a positive number"),
         (SVC(max_iter=2.5), "max_iter must be a whole number"),
         (SVC("poly"), "kernel must be a kernel, a callable"),

@@ -402,3 +402,10 @@ def test_rows_that_differ_by_rounding_have_no_scale_of_their_own(apart: float) -
     rows = 1 + apart * np.random.default_rng(0).normal(size=(10, 2))
     model = LandmarkClassifier(Gaussian(), alpha="auto").fit(rows, list("abbab") * 2)
     assert np.abs(model.decision_function([[1.0, 1.0], [0.0, 0.0]])).max() < 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_hessian_that_rounding_made_singular() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    model = LandmarkClassifier(Gaussian(), 20, 1e-30, loss="squared_hinge", random_state=0)
+    assert np.isfinite(model.fit(X, X[:, 0] > 0).predict_proba(X)).all()

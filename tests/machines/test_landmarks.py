@@ -407,6 +407,7 @@ def test_bad_input_is_named() -> None:
     for options, message in (
         ({"n_landmarks": 0}, "n_landmarks must be a whole number of at least 1"),
         ({"alpha": -1.0}, "alpha of LandmarkRegressor must be a positive number"),
+        ({"alpha": 1e-200}, "alpha must be at least 1e-100, got 1e-200"),
         ({"kernel": "precomputed"}, "landmarks need a kernel that can be evaluated"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -437,3 +438,11 @@ def test_kernels_that_learn_from_targets() -> None:
         LandmarkClassifier(On("nothing", Gaussian()), 10).fit(
             pd.DataFrame(X, columns=list("abc")), labels
         )
+
+
+@pytest.mark.parametrize("alpha", [1e-20, 1e300])
+@pytest.mark.parametrize("machine", [LandmarkRegressor, LandmarkClassifier])
+def test_objectives_below_rounding_certify_nothing(machine, alpha: float) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    model = machine(Gaussian(), 20, alpha, random_state=0).fit(X, X[:, 0] > 0)
+    assert model.certificate_.startswith("no bound" if alpha < 1 else "more landmarks would improve")

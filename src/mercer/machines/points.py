@@ -38,9 +38,9 @@ from mercer.rows.columns import columns_by_name
 #: difference.
 _LOOKED_AT, _NEGATIVE = 64, 1e-5
 #: Largest entries of Gram matrices and weights: their squares must not overflow.
-_LARGEST = 1e150
+MOST_WEIGHT = 1e150
 _OVERFLOW = (
-    f"row {{}} of the Gram matrix holds NaN, infinity or a number above {_LARGEST:g}; check the point "
+    f"row {{}} of the Gram matrix holds NaN, infinity or a number above {MOST_WEIGHT:g}; check the point "
     "or the kernel, or rescale it"
 )
 
@@ -179,7 +179,7 @@ def check_finite(K: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = entries @ entries  # much faster than a sum or a look at each
     if not np.isfinite(squares):
-        wrong = ~(np.abs(K.astype(float)) <= _LARGEST).all(axis=1)
+        wrong = ~(np.abs(K.astype(float)) <= MOST_WEIGHT).all(axis=1)
         if wrong.any():
             raise ValueError(_OVERFLOW.format(int(wrong.argmax())))
     return check_diagonal(K)
@@ -188,7 +188,7 @@ def check_finite(K: Any) -> Any:
 def check_diagonal(K: Any) -> Any:
     """Return a Gram matrix of finite numbers whose squares do not overflow, or raise."""
     # No entry of a Gram matrix is larger than those of the diagonal.
-    large = ~(np.abs(np.diagonal(K)) <= np.float64(_LARGEST))
+    large = ~(np.abs(np.diagonal(K)) <= np.float64(MOST_WEIGHT))
     if large.any():
         raise ValueError(_OVERFLOW.format(int(large.argmax())))
     return K
@@ -311,10 +311,10 @@ def check_weights(rows: int, weights: Any) -> Array:
     if weights is None:
         return np.ones(rows)
     checked = _check_sample_weight(weights, np.empty((rows, 1)), dtype=np.float64)
-    wrong = np.flatnonzero((checked < 0) | (checked > _LARGEST))
+    wrong = np.flatnonzero((checked < 0) | (checked > MOST_WEIGHT))
     if len(wrong):
         raise ValueError(
-            f"weights must be between 0 and {_LARGEST:g}, but row {wrong[0]} has weight "
+            f"weights must be between 0 and {MOST_WEIGHT:g}, but row {wrong[0]} has weight "
             f"{checked[wrong[0]]:g}"
         )
     return np.asarray(checked)

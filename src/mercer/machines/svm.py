@@ -22,7 +22,7 @@ from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
 from mercer.machines.certificate import NO_CERTIFICATE, rounded_up
 from mercer.machines.compression import check_compress, compressed
-from mercer.machines.points import Points, check_points, products
+from mercer.machines.points import MOST_WEIGHT, Points, check_points, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Batch, in_batches, solve_paths
@@ -62,9 +62,11 @@ class SupportVectorMachine(BaseEstimator):
     def _check_options(self, **positive: float) -> None:
         check_compress(self.compress, self.kernel)
         for name, value in {**positive, "tol": self.tol, "max_memory": self.max_memory}.items():
-            if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
+            if not (isinstance(value, int | float | np.number) and 0 < value <= MOST_WEIGHT):
                 unit = " of gigabytes" if name == "max_memory" else ""
-                raise ValueError(f"{name} must be a positive number{unit}, got {value!r}")
+                raise ValueError(
+                    f"{name} must be a positive number{unit}, at most {MOST_WEIGHT:g}, got {value!r}"
+                )
         if not is_whole(self.max_iter) or self.max_iter < -1:
             raise ValueError(
                 f"max_iter must be a whole number, or -1 for no limit, got {self.max_iter!r}"

@@ -45,6 +45,8 @@ _ROUNDING = 1e-14
 #: With "auto": first and last number of landmarks, and the relative improvement required of a
 #: doubling.
 _FIRST, _LAST, _PAYS = 250, 4000, 0.01
+#: Least alpha, whose inverse has a square.
+_LEAST_ALPHA = 1e-100
 
 
 class LandmarkMachine(BaseEstimator, ABC):
@@ -152,6 +154,8 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _validate(self) -> None:
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_positive(self, "alpha")
+            if self.alpha < _LEAST_ALPHA:
+                raise ValueError(f"alpha must be at least {_LEAST_ALPHA:g}, got {self.alpha!r}")
         if self.n_landmarks != "auto" and not (is_whole(self.n_landmarks) and self.n_landmarks > 0):
             raise ValueError(
                 f"n_landmarks must be a whole number of at least 1, or 'auto', got {self.n_landmarks!r}"

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -25,6 +24,7 @@ from mercer.machines.landmarks.newton import (
     RowsInMemory,
     minimise,
     regular_hessian,
+    solved,
 )
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.probability import copies_of, fit_sigmoid
@@ -215,8 +215,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         hessians = [regular_hessian(H, self.alpha_) for H in rows.sums(wide).hessian]
         own, w = rows.phi @ state.b, self._copies(sample)[0][:, None]
         terms = rows.loss(wide.width).terms(rows.y * own)
-        solved = (solve(H, rows.phi.T, assume_a="pos") for H in hessians)  # one at a time in memory
-        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in solved])
+        inverses = (solved(H, rows.phi.T) for H in hessians)  # one at a time in memory
+        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in inverses])
         left = np.maximum(1 - w * terms.curvature * h, 1e-6)
         self._calibrate(own - rows.y * w * terms.slope * h / left, sample)
 

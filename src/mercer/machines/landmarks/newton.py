@@ -145,12 +145,17 @@ def _newton_step(
     for k in np.flatnonzero(outputs):
         A = regular_hessian(sums.hessian[k], alpha)
         right = np.column_stack([-gradient[:, k], sums.drift[:, k]])
-        try:
-            both[:, :, k] = cho_solve(cho_factor(A, check_finite=False), right).T
-        except LinAlgError:  # no row is near its margin, and the bias is free
-            both[:, :, k] = np.linalg.lstsq(A, right, rcond=None)[0].T
+        both[:, :, k] = solved(A, right).T
     step, path = both
     return step, path, -0.5 * (gradient * step).sum(axis=0)
+
+
+def solved(A: Array, right: Array) -> Array:
+    """``A^-1 right``, of least length if A is singular: without a row near its margin the bias is free."""
+    try:
+        return np.asarray(cho_solve(cho_factor(A, check_finite=False), right))
+    except LinAlgError:
+        return np.linalg.lstsq(A, right, rcond=None)[0]
 
 
 def regular_hessian(hessian: Array, alpha: float) -> Array:

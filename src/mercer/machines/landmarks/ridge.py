@@ -124,7 +124,7 @@ class RidgeSums:
         reached = self.squares - (linear * shrunk).sum(axis=0)
         residual = reached - alpha * (shrunk**2).sum(axis=0)
         rounding = len(values) * _EPS * self.squares
-        reached, residual = np.maximum(reached, 0.0), np.maximum(residual, 0.0) + rounding
-        dual = DualObjective(reached, 2 * reached, reached, alpha)
-        left_out = self.left * residual / alpha**2
+        least, residual = np.maximum(reached - rounding, 0.0), np.maximum(residual, 0.0) + rounding
+        dual = DualObjective(np.maximum(reached, 0.0) + rounding, 2 * least, least, alpha)
+        left_out = (self.left / alpha) * (residual / alpha)
         return RidgeSolution(b, self.means[1] - self.means[0] @ b, dual, left_out)
