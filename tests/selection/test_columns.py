@@ -163,6 +163,11 @@ def test_numbers_that_were_read_as_text(odd, message: str) -> None:
     assert recognised(table, {"size": "identifier"})[0].why == "given"
 
 
+def test_kinds_of_columns_with_numbers_as_names() -> None:
+    found = candidates(pd.DataFrame({0: [1.5, 2.5] * 9, 7: [1, 2] * 9}), columns={7: "category"})
+    assert [(c.name, c.kind) for c in found.used] == [("0", "number"), ("7", "category")]
+
+
 def test_kinds_are_overruled(wines) -> None:
     found = recognised(wines, {"code": "category", "notes": CountVectorizer(min_df=2)})
     assert {c.name: c.kind for c in found}["code"] == "category"

@@ -71,7 +71,7 @@ def recognised(frame: Any, given: Mapping[str, Any] | None = None) -> list[Colum
     >>> [(column.name, column.kind) for column in recognised(table, {"age": "category"})]
     [('age', 'category'), ('town', 'category')]
     """
-    given = dict(given or {})
+    given = {str(name): kind for name, kind in (given or {}).items()}
     unknown = next((name for name in given if name not in frame.columns), None)
     if unknown is not None:
         raise ValueError(f"there is no column {unknown!r} whose kind could be given")

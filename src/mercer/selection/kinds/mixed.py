@@ -266,8 +266,8 @@ def as_pandas(X: Any) -> pd.DataFrame:
         frame = X.set_axis(names, axis=1).reset_index(drop=True).infer_objects()
     else:
         frame = pd.DataFrame({name: X[name].to_numpy() for name in X.columns}).infer_objects()
-    for place in np.flatnonzero([dtype.kind == "O" for dtype in frame.dtypes]):
-        column = frame.iloc[:, place]
+    for place in [place for place, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]:
+        column: Any = frame.iloc[:, place]
         if pd.api.types.infer_dtype(column, skipna=True) == "decimal":  # of a database
             frame.isetitem(place, column.astype(float))
     return frame
