@@ -96,7 +96,7 @@ def test_the_unit_of_rows_with_lengths_does_not_matter(estimator, scale: float) 
 
 
 def test_what_features_leave_out_is_that_of_the_kernel_that_was_found() -> None:
-    """A range that is far too short at the start hid that 60 features hold nearly all of the kernel."""
+    """A range that is far too short at the start hid that 100 features hold nearly all of the kernel."""
     X = np.random.default_rng(0).normal(size=(100, 12))
     model = SphericalGPRegressor(Matern(Sphere(), length_scale=0.1), inputs="table", max_features=100)
     with warnings.catch_warnings(action="error"):
