@@ -156,9 +156,11 @@ def on_cpu(X: Any) -> Any:
 
 
 def placed(values: Any, like: Any) -> Any:
-    """Return a NumPy array as an array of the library, and on the device, of another one."""
+    """Return an array as one of the library, and on the device, of another one, with its derivatives."""
     if not is_foreign(like):
         return values
+    if is_torch_array(values) and is_torch_array(like):
+        return values.to(like.device)  # asarray would detach it, depending on the version
     if isinstance(values, np.ndarray) and min(values.strides, default=0) < 0:
         values = values.copy()  # tensors have no such strides
     return array_namespace(like).asarray(values, device=device(like))

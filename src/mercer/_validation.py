@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from pandas.api.extensions import ExtensionArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
@@ -98,6 +98,12 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
     if not is_foreign(X):
         return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
     return weights if is_foreign(weights) else placed(weights, X)
+
+
+def check_one_device(X: Any, Y: Any) -> None:
+    """Raise for arrays on different devices."""
+    if is_foreign(X) and is_foreign(Y) and device(X) != device(Y):
+        raise TypeError(f"X is on {device(X)}, Y on {device(Y)}; both must be on one device")
 
 
 def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) -> None:

@@ -176,6 +176,15 @@ def test_complex_vectors_and_weights(home) -> None:
         kernel.weighted_sum(home(X), home(Y), home(np.full((9, 5), 1j)))
 
 
+@pytest.mark.filterwarnings("error")
+def test_derivatives_by_vectors() -> None:
+    """Also of kernels without an engine's product."""
+    for kernel in (Heat(Sphere()), Heat(Sphere()) * Gaussian()):
+        v = torch.ones(5, dtype=torch.float64, requires_grad=True)
+        kernel.matvec(torch.as_tensor(X), torch.as_tensor(Y), v).sum().backward()
+        np.testing.assert_allclose(v.grad, kernel(X, Y).sum(axis=0), atol=1e-12)
+
+
 def test_vectors_that_are_views_in_reverse() -> None:
     """Tensors have no negative strides."""
     v, kernel = np.arange(5.0)[::-1], Heat(Sphere())

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from array_api_compat import device
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
@@ -17,13 +16,12 @@ from mercer._arrays import (
     constant_rows,
     finite_rows,
     in_one_precision,
-    is_foreign,
     is_single,
     to_double,
     to_single,
 )
 from mercer._repr import constructor_call
-from mercer._validation import as_rows, refuse_rows
+from mercer._validation import as_rows, check_one_device, refuse_rows
 from mercer.contributions import Contributions
 from mercer.engine import Engine, Extent, engine_for
 from mercer.profiles import Separation
@@ -295,8 +293,7 @@ class RowSpace(Space):
             return P, None
         if P.shape[1] != Q.shape[1]:
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
-        if is_foreign(P) and is_foreign(Q) and device(P) != device(Q):
-            raise TypeError(f"X is on {device(P)}, Y on {device(Q)}; both must be on one device")
+        check_one_device(P, Q)
         if engine_for(P) is not engine_for(Q):
             P, Q = as_sparse_as(Q, P), as_sparse_as(P, Q)
             if engine_for(P) is not engine_for(Q):
