@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from mercer._arrays import finite_rows, on_cpu, selectable
-from mercer._validation import as_rows, refuse_no_numbers, refuse_rows
+from mercer._validation import as_rows, refuse_masked, refuse_no_numbers, refuse_rows
 from mercer.engine import engine_for
 
 Labels = list[Any] | None
@@ -273,6 +273,7 @@ def check_labels(first: Labels, here: Labels, what: str) -> None:
 
 def _finite_targets(y: Any) -> Any:
     """Targets in main memory; raise for the first row that is not finite."""
+    refuse_masked(y, "y")
     y = on_cpu(y)
     values = np.asarray(y)
     if values.dtype.kind == "f" and values.size and values.ndim:

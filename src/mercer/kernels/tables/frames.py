@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._validation import is_whole
+from mercer._validation import is_whole, refuse_masked
 from mercer.spaces.realisations.tables import as_numbers, as_table, is_missing, take_columns
 
 Array = NDArray[Any]
@@ -162,6 +162,7 @@ class Block:
     @classmethod
     def of(cls, columns: Any, X: Any, name: str) -> Block:
         """The requested columns."""
+        refuse_masked(X, name)
         X = as_rows(X, name)
         keys, places, single = find(columns, X, name)
         return cls(X, places, keys, single, name)

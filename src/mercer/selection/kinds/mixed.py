@@ -194,9 +194,7 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     Dates are local times without a time zone.  A missing text is an empty one, a missing label a label
     of its own.
     """
-    _refuse_large(
-        frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
-    )
+    _refuse_large(frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]])
     changed = {}
     for name, kind in kinds.items():
         if name not in frame.columns:
