@@ -243,7 +243,7 @@ def sliceable(X: Any) -> Any:
 
 
 def selectable(X: Any) -> Any:
-    """Return points whose rows can be selected: a sparse matrix of any format as CSR, others unchanged."""
+    """Return points whose rows can be selected: sparse matrices as CSR, others unchanged."""
     return X.tocsr() if sparse.issparse(X) else X
 
 

@@ -220,10 +220,18 @@ def refuse_negative(X: Any, name: str) -> None:
 
 
 def refuse_no_numbers(X: Any, name: str) -> None:
-    """Raise for texts, columns of text and complex numbers in place of real numbers."""
+    """Raise for texts, columns of text, masked and complex numbers in place of real numbers."""
+    refuse_masked(X, name)
     _refuse_text_columns(X, name)
     _refuse_texts(X, name)
     refuse_complex(X, name)
+
+
+def refuse_masked(X: Any, name: str) -> None:
+    """Raise for rows with masked numbers, of which NumPy would take what is under the mask."""
+    if isinstance(X, np.ma.MaskedArray) and X.ndim:
+        masked = np.ma.getmaskarray(X).reshape(len(X), -1).any(axis=1)
+        refuse_rows(masked, name, "has masked values; drop or impute such rows")
 
 
 def refuse_complex(X: Any, name: str) -> None:
@@ -266,6 +274,7 @@ def refuse_missing(y: Any) -> np.ndarray:
     """
     if not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy"):
         return np.empty(0)
+    refuse_masked(y, "y")
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple | ExtensionArray) else None)
     if values.ndim and values.size and values.dtype.kind not in "biuSU":
         table = values.reshape(len(values), -1)

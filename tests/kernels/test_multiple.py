@@ -250,6 +250,8 @@ def test_weighted_sums_that_overflow_are_refused(values) -> None:
 
 
 def test_parts_that_do_not_vary_have_equal_weights() -> None:
-    learnt = MultipleKernel([Linear(), Gaussian(), Gaussian()]).learnt_from(np.ones((4, 1)), [0, 1, 0, 1])
+    learnt = MultipleKernel([Linear(), Gaussian(), Gaussian()]).learnt_from(
+        np.ones((4, 1)), [0, 1, 0, 1]
+    )
     assert np.ptp(learnt.learnt_weights) == 0
     assert learnt.learnt_weights[0] > 0

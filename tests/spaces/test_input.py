@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from mercer.gp import SphericalGPRegressor
 from mercer.kernels import (
     ArcCosine,
     Cosine,
@@ -12,11 +13,12 @@ from mercer.kernels import (
     Heat,
     Linear,
     Matern,
+    On,
     Parametrix,
     Polynomial,
     Spectral,
 )
-from mercer.machines import SVC
+from mercer.machines import SVC, KernelRidge
 from mercer.spaces import Simplex, Sphere
 
 COUNTS = np.array([[3, 0, 1], [2, 1, 1], [0, 5, 0]])
@@ -299,3 +301,21 @@ def test_overflow_is_refused() -> None:
 def test_parameters_of_the_wrong_type(kernel) -> None:
     with pytest.raises(ValueError, match=r"order|depth|t_star|nu|coef0"):
         kernel(COUNTS)
+
+
+@pytest.mark.parametrize("kernel", [Heat(Simplex()), Linear(), On([0, 2], Linear())], ids=repr)
+def test_masked_rows_are_named(kernel) -> None:
+    """What lies under a mask is no data."""
+    masked = np.ma.masked_array(COUNTS, COUNTS == 5)
+    with pytest.raises(ValueError, match="row 2 of X has masked values"):
+        kernel(masked)
+    with pytest.raises(ValueError, match="row 2 of X has masked values"):
+        SVC(kernel).fit(masked, [0, 1, 1])
+    np.testing.assert_array_equal(kernel(np.ma.masked_array(COUNTS)), kernel(COUNTS))
+
+
+@pytest.mark.parametrize("model", [KernelRidge(Linear()), SphericalGPRegressor()], ids=repr)
+def test_masked_targets_are_named(model) -> None:
+    y = np.ma.masked_array([1.0, 2.0, 1e20], [False, False, True])
+    with pytest.raises(ValueError, match="row 2 of y has masked values"):
+        model.fit(COUNTS, y)

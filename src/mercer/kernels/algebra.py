@@ -111,7 +111,7 @@ def finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
     raise ValueError(_OVERFLOW.format(kernel))
 
 
-def multiple_of(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
+def times(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
     """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
     with np.errstate(over="ignore", invalid="ignore"), suppress(FloatingPointError):  # of a sum
         K = _adapted(kernel).multiple(factor, X, Y, plus)
@@ -274,7 +274,7 @@ class Sum(_Pair):
         if (K := self._in_one_pass(X, Y)) is not None:
             return finite(self, lambda: combined(factor, K, plus))
         check_room(X, Y, matrices=2)
-        return multiple_of(self, factor, self.k2, X, Y, multiple_of(self, factor, self.k1, X, Y, plus))
+        return times(self, factor, self.k2, X, Y, times(self, factor, self.k1, X, Y, plus))
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
@@ -333,7 +333,7 @@ class Product(_Pair):
         K, (constants, kernel) = self._in_one_pass(X, Y), self._split()
         if K is None:
             if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
-                return multiple_of(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
+                return times(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
             check_room(X, Y, matrices=3 + (plus is not None))
             K = finite(self, lambda: _adapted(self.k1)(X, Y) * _adapted(self.k2)(X, Y))
         return finite(self, lambda: combined(factor, K, plus))

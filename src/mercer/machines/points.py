@@ -40,8 +40,8 @@ _LOOKED_AT, _NEGATIVE = 64, 1e-5
 #: Largest entries of Gram matrices and weights: their squares must not overflow.
 MOST_WEIGHT = 1e150
 _OVERFLOW = (
-    f"row {{}} of the Gram matrix holds NaN, infinity or a number above {MOST_WEIGHT:g}; check the point "
-    "or the kernel, or rescale it"
+    f"row {{}} of the Gram matrix holds NaN, infinity or a number above {MOST_WEIGHT:g}; check the "
+    "point or the kernel, or rescale it"
 )
 
 

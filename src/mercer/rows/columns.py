@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from mercer._arrays import finite_rows, on_cpu, selectable
-from mercer._validation import as_rows, refuse_no_numbers, refuse_rows
+from mercer._validation import as_rows, refuse_masked, refuse_no_numbers, refuse_rows
 from mercer.engine import engine_for
 
 Labels = list[Any] | None
@@ -276,6 +276,7 @@ def _finite_targets(y: Any) -> Any:
     """Targets in main memory; raise for the first row that is not finite."""
     if sparse.issparse(y):
         raise ValueError("y is sparse; give an array: toarray()")
+    refuse_masked(y, "y")
     y = on_cpu(y)
     values = np.asarray(y)
     if values.dtype.kind == "f" and values.size and values.ndim:

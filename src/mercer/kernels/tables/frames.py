@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._repr import listed
-from mercer._validation import is_whole
+from mercer._validation import is_whole, refuse_masked
 from mercer.spaces.realisations.tables import as_numbers, as_table, is_missing, take_columns
 
 Array = NDArray[Any]
@@ -164,6 +164,7 @@ class Block:
     @classmethod
     def of(cls, columns: Any, X: Any, name: str) -> Block:
         """The requested columns."""
+        refuse_masked(X, name)
         X = as_rows(X, name)
         keys, places, single = find(columns, X, name)
         return cls(X, places, keys, single, name)

@@ -16,7 +16,7 @@ from sklearn.gaussian_process import kernels as sk
 from mercer._arrays import count, evenly_spread, on_cpu, taken
 from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
-from mercer.kernels.algebra import finite, multiple_of
+from mercer.kernels.algebra import finite, times
 from mercer.kernels.base import Kernel, nested_params
 
 Array = NDArray[np.float64]
@@ -206,7 +206,7 @@ class MultipleKernel(Kernel):
         if not eval_gradient:
             total = None
             for weight, part in self._terms():
-                total = multiple_of(self, weight, part, X, Y, total) if weight > 0 else total
+                total = times(self, weight, part, X, Y, total) if weight > 0 else total
             return total
         found = [(w, *part(X, Y, eval_gradient=True)) for w, part in self._terms()]
         total = finite(self, lambda: sum(w * K for w, K, _ in found))

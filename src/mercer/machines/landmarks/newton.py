@@ -151,11 +151,11 @@ def _newton_step(
 
 
 def solved(A: Array, right: Array) -> Array:
-    """``A^-1 right``, of least length if A is singular: without a row near its margin the bias is free."""
+    """``A^-1 right``; of least length if A is singular, as where no row is near its margin."""
     try:
-        return np.asarray(cho_solve(cho_factor(A, check_finite=False), right))
+        return np.asarray(cho_solve(cho_factor(A, check_finite=False), right), dtype=float)
     except LinAlgError:
-        return np.linalg.lstsq(A, right, rcond=None)[0]
+        return np.asarray(np.linalg.lstsq(A, right, rcond=None)[0], dtype=float)
 
 
 def regular_hessian(hessian: Array, alpha: float) -> Array:

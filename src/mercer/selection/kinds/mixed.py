@@ -195,9 +195,7 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     of its own.  Labels are text: in another table, without "X" or with a missing value, the labels "1",
     "2" and "X" would be read as numbers.
     """
-    _refuse_large(
-        frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
-    )
+    _refuse_large(frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]])
     changed = {}
     for name, kind in kinds.items():
         if name not in frame.columns:
