@@ -60,11 +60,12 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message=".*non-interactive.*", category=UserWarning)
 
 
-def _skip_requests(app, what, name, obj, skip, options):
-    """Leave out the methods that scikit-learn makes for metadata routing."""
-    return True if name.startswith("set_") and name.endswith("_request") else None
+def _skip_scikit_learn(app, what, name, obj, skip, options):
+    """Leave out inherited methods that scikit-learn documents, and those that it makes for routing."""
+    routing = name.startswith("set_") and name.endswith("_request")
+    return True if routing or str(getattr(obj, "__module__", "")).startswith("sklearn.") else None
 
 
 def setup(app):
     """Hook into sphinx."""
-    app.connect("autodoc-skip-member", _skip_requests)
+    app.connect("autodoc-skip-member", _skip_scikit_learn)

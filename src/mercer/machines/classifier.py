@@ -85,8 +85,6 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         Dual objective, summed over pairs.
     converged_ : bool
         Whether all gaps are at most ``tol``.
-    certificate_ : str
-        What the gap says about the objective.
     kernel_ : Kernel
         The kernel, with what it learnt from the training points.
     landmarks_, landmark_coef_
