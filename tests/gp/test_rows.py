@@ -12,7 +12,16 @@ import pandas as pd
 import pytest
 
 from mercer.gp import ParquetBlocks, RowSource, SphericalGPClassifier, SphericalGPRegressor
-from mercer.rows import ArrayRows, Block, ColumnCheck, open_rows, register, source_for, unregister
+from mercer.rows import (
+    ArrayRows,
+    Block,
+    ColumnCheck,
+    ParquetRows,
+    open_rows,
+    register,
+    source_for,
+    unregister,
+)
 from mercer.rows.blocks import checked
 
 NAMES = ["a", "b", "c"]
@@ -257,6 +266,16 @@ def test_fits_are_equal(name, tmp_path) -> None:
     classes = SphericalGPClassifier(**options).fit(X, labels, w)
     got = SphericalGPClassifier(**options).fit(*GIVEN[name](tmp_path, X, labels, w))
     np.testing.assert_allclose(got.predict_proba(rows), classes.predict_proba(X), atol=1e-9, rtol=0)
+
+
+def test_files_that_are_moved_have_blocks_of_the_same_names(tmp_path) -> None:
+    """Draws for certificates depend on these."""
+    names = []
+    for folder in (tmp_path / "here", tmp_path / "there" / "below"):
+        folder.mkdir(parents=True)
+        names.append([block.name for block in ParquetRows(files(folder, *table())).blocks()])
+    assert names[0] == names[1]
+    assert len(set(names[0])) == len(names[0])
 
 
 def test_the_latest_source_is_asked_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -150,7 +151,12 @@ class ParquetRows(RowSource):
         return str(joblib.hash((stats, self._roles, self.X.rows)))
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`; row groups that end before the start are not read."""
+        """See :class:`RowSource`; row groups that end before the start are not read.
+
+        Blocks are named by where files are beside one another: draws depend on names, and must not
+        change when all files are moved.
+        """
+        folder = os.path.commonpath([path.resolve().parent for path in self.X.files()])
         for path, group, count in self._groups:
             if start >= count:
                 start -= count
@@ -160,7 +166,8 @@ class ParquetRows(RowSource):
                 for batch in file.iter_batches(self.X.rows, row_groups=[group], columns=self._roles.all):
                     batch.validate(full=True)
                     if first >= start:
-                        name = f"{path}, row group {group}, rows from {first} on"
+                        file_name = path.resolve().relative_to(folder)
+                        name = f"{file_name}, row group {group}, rows from {first} on"
                         parts = _batch(batch, self._roles, self.opaque)
                         block = checked(*parts, name, self.opaque)
                         assert block is not None

@@ -203,7 +203,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         groups : array of shape (m,), optional
             For splitters that keep groups together.
         """
-        X, y = self._check_points(X, y)
+        X, y = self._check_points(on_cpu(X), on_cpu(y))
         self._check_refit()
         trials = self._candidates(X)
         some = sample_rows(y, self.max_rows, self._classifies, self.random_state, groups)
@@ -308,7 +308,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         other = clone(self)
         other._check_refit()
-        X, y = other._check_points(X, y)
+        X, y = other._check_points(on_cpu(X), on_cpu(y))
         trials = other._candidates(X)
         outer = other._split(outer_cv, X, y, groups)
         some = sample_rows(y, self.max_rows, other._classifies, self.random_state, groups)
@@ -335,7 +335,6 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return machine_for(self.estimator, self.solver, getattr(self, "_landmarks", None))
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = on_cpu(X), on_cpu(y)
         self._prototype()  # refuses an estimator that takes no Gram matrix
         if self.device is not None:
             check_device(self.device)
