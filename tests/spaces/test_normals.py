@@ -177,7 +177,10 @@ def test_distances() -> None:
     ("X", "message"),
     [
         ([[0.0, 1.0, 2.0]], "X has 3 columns; NormalProduct needs an even number"),
-        ([[0.0, 1.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0]], "row 1 of X has a standard deviation"),
+        (
+            [[0.0, 1.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0]],
+            "row 1 of X has no positive scale: standard deviations",
+        ),
         ([[0.0, -1.0]], "row 0 of X has no positive scale: standard deviations"),
         ([[0.0, 1e-200]], "row 0 of X has an extreme scale"),
         ([[0.0, 1.0], [np.nan, 1.0]], "row 1 of X contains NaN"),

@@ -75,7 +75,7 @@ class SparseTensorEngine(Engine):
         """See :class:`Engine`; sums over tiles are in double precision."""
         if not is_far(self._home):
             return placed(engine_for(L.data).matvec(L, R, profile, on_cpu(v), options), self._home)
-        v = placed(v, self._home) if isinstance(v, np.ndarray) else v
+        v = placed(v, self._home)
         sums = placed(np.zeros((L.shape[0], *v.shape[1:])), self._home)
         kind = placed(np.empty(0, np.result_type(L.dtype, R.dtype)), self._home).dtype
         for (rows, columns), tile in self._tiles(L, R, profile, options):

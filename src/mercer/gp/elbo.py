@@ -97,7 +97,8 @@ class Bound:
         """Sums over rows of the squares of the features: the diagonal of G."""
         if self.factor is not None:
             return np.asarray((self.factor[0] ** 2).sum(axis=0))
-        return np.asarray(np.diagonal(self.gram))
+        found: Array = on_cpu(self.gram.diagonal())
+        return found
 
     def placed(self, like: Any) -> Bound:
         """The same with the large matrix on the device of an array; solutions are for values alone."""
