@@ -92,7 +92,7 @@ class Constant(Kernel):
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         self.validate()
-        return None if is_watched(self.value) else [(number(self.value), [])]
+        return [(self.value if is_watched(self.value) else number(self.value), [])]
 
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)
@@ -324,9 +324,10 @@ class Product(_Pair):
         constants, kernel = self._split()
         if not constants:
             return product_of_sums([_adapted(k).products(X, Y) for k in self.parts])
-        if any(is_watched(constant.value) for constant in constants):
-            return None
-        return product_of_sums([[(_factor(self, constants), [])], _adapted(kernel).products(X, Y)])
+        watched = [constant.value for constant in constants if is_watched(constant.value)]
+        plain = [constant for constant in constants if not is_watched(constant.value)]
+        factor = math.prod(watched, start=_factor(self, plain))
+        return product_of_sums([[(factor, [])], _adapted(kernel).products(X, Y)])
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
