@@ -111,13 +111,13 @@ def test_single_precision(name: str) -> None:
 
 
 class _Largest(TorchDispatchMode):
-    """Size of the largest array of numbers that operations make."""
+    """Size of the largest matrix that operations make."""
 
     size = 0
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         found = function(*arguments, **(options or {}))
-        if isinstance(found, torch.Tensor) and found.is_floating_point():
+        if isinstance(found, torch.Tensor) and found.ndim > 1:
             self.size = max(self.size, found.numel())
         return found
 
