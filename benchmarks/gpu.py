@@ -21,6 +21,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.gpu_more import table_of
+from mercer.gp import SphericalGPRegressor
 from mercer.kernels import (
     ArcCosine,
     AxialHeat,
@@ -33,7 +35,7 @@ from mercer.kernels import (
     Parametrix,
     Polynomial,
 )  # fmt: skip
-from mercer.spaces import Hyperbolic, Rotations, Simplex, Sphere
+from mercer.spaces import Hyperbolic, Rotations, Simplex, Sphere, Torus
 
 ROWS = 32_768
 KERNEL = Heat(Sphere())
@@ -145,27 +147,48 @@ def products() -> list[tuple[str, str, str]]:
 
 def derivatives() -> list[tuple[str, str, str]]:
     X = directions(16_384, 64).requires_grad_()
+    angles = (3 * directions(16_384, 8, seed=1)).requires_grad_()
     G = torch.randn(16_384, 16_384, device="cuda")
-    totals: dict[str, Callable[[], torch.Tensor]] = {
-        "weighted_sum(X, None, G)": lambda: KERNEL.weighted_sum(X, None, G),
-        "(k(X) * G).sum()": lambda: (KERNEL(X) * G).sum(),
+    several = 0.5 * Heat(Sphere()) * Gaussian() + Linear()
+    totals: dict[str, tuple[Kernel, torch.Tensor, Callable[[], torch.Tensor]]] = {
+        "(k(X) * G).sum()": (KERNEL, X, lambda: (KERNEL(X) * G).sum()),
     }
-    rows = []
-    for name, total in totals.items():
+    for kernel, rows in ((KERNEL, X), (Gaussian(), X), (several, X), (Heat(Torus(), t=0.5), angles)):
 
-        def both(total: Callable[[], torch.Tensor] = total) -> None:
-            X.grad = None
+        def weighted(kernel: Kernel = kernel, rows: torch.Tensor = rows) -> torch.Tensor:
+            total: torch.Tensor = kernel.weighted_sum(rows, None, G)
+            return total
+
+        totals[f"weighted_sum(X, None, G) of {kernel}"] = (kernel, rows, weighted)
+    found = []
+    for name, (kernel, rows, total) in totals.items():
+
+        def both(rows: torch.Tensor = rows, total: Callable[[], torch.Tensor] = total) -> None:
+            rows.grad = None
             total().backward()
 
         with torch.no_grad():
-            gram, alone = milliseconds(lambda: KERNEL(X)), milliseconds(total)
+            gram, alone = milliseconds(lambda k=kernel, X=rows: k(X)), milliseconds(total)
         time, memory = milliseconds(both), above(both) / (4 * 16_384**2)
-        rows.append((
-            f"{name} and its derivative, 16384 x 64", f"{time:.2f} ms",
+        found.append((
+            f"{name} and its derivative, 16384 x {rows.shape[1]}", f"{time:.2f} ms",
             f"{time / alone:.2f} x the sum ({alone:.2f} ms), {time / gram:.2f} x k(X) ({gram:.2f} ms); "
             f"{memory:.2f} square arrays at the peak",
         ))  # fmt: skip
-    return rows
+    return found
+
+
+def processes() -> list[tuple[str, str, str]]:
+    model = SphericalGPRegressor(max_features=1000, inputs="table")
+    model.fit(*table_of(20_000))
+    X, y = table_of(6_000_000)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    model.fit(X, y)
+    spent, peak = time.perf_counter() - start, torch.cuda.max_memory_allocated()
+    name = f"Gaussian process, {len(X)} x 8, {model.features_.size} harmonics, hyperparameters included"
+    return [(name, f"{spent:.2f} s", f"{peak / 1e9:.2f} GB at the peak")]
 
 
 KERNELS = [
@@ -259,7 +282,7 @@ def main() -> None:
     first = time.perf_counter() - start
     table = Table("what", "time", "ratio", title=torch.cuda.get_device_name())
     table.add_row("first call of a kernel", f"{first:.1f} s", "compilation included")
-    for part in (grams, products, derivatives):
+    for part in (grams, products, derivatives, processes):
         for row in part():
             table.add_row(*row)
         torch.cuda.empty_cache()

@@ -64,6 +64,15 @@ def test_values(kernel, m: int, p: int, n: int) -> None:
         np.testing.assert_array_equal(found, found.T)
 
 
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k.embedding.magnifies], ids=repr)
+def test_equal_rows_have_the_value_of_equal_points(kernel) -> None:
+    X = points(kernel, 20, 5)
+    X[7] = X[3]
+    for dtype in (torch.float64, torch.float32):
+        K = kernel(tensor(X, dtype))
+        assert K[7, 3] == K[3, 3] == kernel(tensor(X, dtype), tensor(X[:4], dtype))[7, 3]
+
+
 @pytest.mark.usefixtures("only_fused")
 @pytest.mark.parametrize("columns", [None, 1, 3, 70])
 def test_products_with_vectors(columns: int | None) -> None:

@@ -16,6 +16,8 @@ from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile,
 #: Largest degree of a power that is computed by Horner's scheme.
 _MOST_POWER = 32
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
+#: Constants of one profile.
+_CONSTANTS = 6
 #: Stands for the number of a value in a list, in place of a separation.
 _WHOLE_NUMBERS = 3
 
@@ -34,8 +36,13 @@ class Form:
     @property
     def is_table(self) -> bool:
         """Whether values are looked up."""
-        tables = [self.constants[0], *(other[0] for other in self.constants[6:])]
+        tables = [self.constants[0], *(other[0] for other in self.constants[_CONSTANTS:])]
         return any(table.value for table in tables)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether two profiles are multiplied, which takes the registers of both."""
+        return len(self.constants) > _CONSTANTS
 
     def times(self, other: Form) -> Form:
         """The product with another profile of the same invariant."""
@@ -59,21 +66,22 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
         # In their precision before they are copied: that is complete then, whichever stream reads them.
         return torch.as_tensor(numbers).to(dtype).to(device)
 
+    own = _at_equal_points(profile)
     if isinstance(profile, PowerProfile):
         if not 0 <= profile.degree <= _MOST_POWER:
             return None
-        head = [profile.scale, profile.shift, -np.inf, -np.inf]
+        head = [profile.scale, profile.shift, -np.inf, -np.inf, own]
         powers = np.append(np.zeros(profile.degree), profile.factor)
         return Form((tensor(head, powers), 0, 0, 1), _constants(profile.degree, clamped=False))
     if isinstance(profile, WholeProfile):
-        head = [1.0, 0.0, -np.inf, -np.inf]
+        head = [1.0, 0.0, -np.inf, -np.inf, own]
         constants = _constants(0, separation=_WHOLE_NUMBERS, table=True)
         return Form((tensor(head, profile.values), 0, 0, len(profile.values)), constants)
     if not isinstance(profile, TableProfile):
         return None
     found = profile.polynomial(kind)
     if found is not None:
-        head = [found.scale, found.shift, found.least, found.floor]
+        head = [found.scale, found.shift, found.least, found.floor, own]
         # Products of unit vectors leave the range only by rounding, and the polynomial extends beyond
         # it.
         everywhere = found.separation == "folded" and found.scale == 1.0 and not found.root
@@ -85,11 +93,20 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
     rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
     mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)
     origin = (rows.low + bias) * 2**rows.bits - 1
-    head = [1.0, 0.0, -np.inf, profile.floor]
+    head = [1.0, 0.0, -np.inf, profile.floor, own]
     constants = _constants(
         rows.table.shape[1] - 2, False, profile.logarithmic, _SEPARATIONS[profile.separation], True
     )
     return Form((tensor(head, rows.table), mantissa - rows.bits, origin, rows.count), constants)
+
+
+def _at_equal_points(profile: Profile) -> float:
+    """Exact value at equal points; NaN where the form has it by itself."""
+    if not isinstance(profile, TableProfile):
+        return math.nan
+    value = np.full((1, 1), 0.0 if profile.separation == "invariant" else 1.0)
+    profile.apply(value)
+    return float(value[0, 0])
 
 
 def _constants(

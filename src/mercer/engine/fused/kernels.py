@@ -27,8 +27,8 @@ def _profile(w, FORM, HOW):
 
     The separation u is w (0), 1 - w (1) or 1 - |w| with rows of its own for negative w (2); w may also
     be the number of a value in a list (3).  The first of FORM holds scale, shift and lower end of the
-    polynomial's argument, the least value, and what is looked up: plain arguments would be passed in
-    single precision.
+    polynomial's argument, the least value, the value at equal points, and what is looked up: plain
+    arguments would be passed in single precision.
     """
     TABLE: tl.constexpr = HOW[0]
     ROOT: tl.constexpr = HOW[1]
@@ -38,7 +38,7 @@ def _profile(w, FORM, HOW):
     DEGREE: tl.constexpr = HOW[5]
     C = FORM[0]
     floor = tl.load(C + 3)
-    D = C + 4
+    D = C + 5
     if TABLE and SEPARATION == 3:
         place = tl.minimum(tl.maximum(w + 0.5, 0.0).to(tl.int32), FORM[3] - 1)
         value = tl.load(D + place)
@@ -80,6 +80,15 @@ def _profiles(w, FORM, HOW):
         # What has underflowed is zero, whatever the other factor.
         value = tl.where(value == 0.0, 0.0, value * _profile(w, FORM[4], HOW[6]))
     return value
+
+
+@triton.jit
+def _own(FORM, HOW):
+    """Exact value at equal points, or NaN."""
+    own = tl.load(FORM[0] + 4)
+    if len(HOW) > 6:
+        own *= tl.load(FORM[4][0] + 4)
+    return own
 
 
 @triton.jit
@@ -142,6 +151,9 @@ def _values(w, TERM, rows, columns, m, p, HOW):
         alike = tl.load(NUMBERS[1] + columns, mask=columns < p, other=-2)
         w = tl.where(same[:, None] == alike[None, :], tl.load(NUMBERS[2]), w)
     value = _profiles(w, TERM[4], HOW[3])
+    if NUMBERS is not None:  # and their exact value, where a polynomial would round it
+        own = tl.zeros_like(value) + _own(TERM[4], HOW[3])
+        value = tl.where((same[:, None] == alike[None, :]) & (own == own), own, value)
     if FACTORS is not None:
         value *= tl.load(FACTORS[0] + rows, mask=rows < m, other=0.0)[:, None]
         value *= tl.load(FACTORS[1] + columns, mask=columns < p, other=0.0)[None, :]

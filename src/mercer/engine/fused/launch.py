@@ -200,9 +200,9 @@ class Pair:
         step = self.L.shape[2] if self.L.dtype == torch.float16 else 16
         one = self.term(form, diagonal, step if self.is_short else None)
         out = torch.empty(self.shape, dtype=self.dtype, device=self.L.device)
-        sizes = _SMALL if self.is_short else _LARGE
+        sizes = _SMALL if self.is_short or form.is_product else _LARGE
         if self.dtype == torch.float64:
-            sizes = _DOUBLE_SQUARE if symmetric or form.is_table else _DOUBLE
+            sizes = _DOUBLE_SQUARE if symmetric or form.is_table or form.is_product else _DOUBLE
         return _launched(out, self.shape, [[one]], sizes, symmetric, weights=weights)
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
