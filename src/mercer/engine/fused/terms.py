@@ -70,7 +70,7 @@ def precision(products: Products) -> tuple[torch.dtype, torch.device]:
         part for _, terms in products for term in terms for part in term_inputs(term)[:PARAMETERS]
         if part is not None
     ]  # fmt: skip
-    return reduce(torch.promote_types, (part.dtype for part in tensors)), tensors[0].device
+    return reduce(torch.promote_types, {part.dtype for part in tensors}), tensors[0].device
 
 
 def form(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form:
