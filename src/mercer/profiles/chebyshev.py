@@ -245,7 +245,9 @@ def _resolve_core(law: Law, top: int, least: float | None, unit: float, reach: i
             core[:, 0] = origin[:, 0]
             inside = octaves < low
             there = polynomial.polyval(np.ldexp(probes[inside], -low), core.T)
-            bound = ROUNDING * (size[:, None] + np.abs(probed[:, inside]))
+            # Where sizes are local, that of the interval would hide errors at small separations.
+            local = size[:, None] if least is None else least
+            bound = ROUNDING * (local + np.abs(probed[:, inside]))
             if np.all(np.abs(there - probed[:, inside]) <= bound):
                 return low, core
         low -= 3
