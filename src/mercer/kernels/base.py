@@ -13,7 +13,17 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import Array, count, number, on_cpu, placed, selectable, sliceable, taken
+from mercer._arrays import (
+    Array,
+    count,
+    floating_beside,
+    number,
+    on_cpu,
+    placed,
+    selectable,
+    sliceable,
+    taken,
+)
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
@@ -99,7 +109,7 @@ class Kernel(sk.Kernel):
         for rows, block, lacking in _blocks(self, X, Y):
             product = _product(block, v)
             if lacking is not None:
-                own = placed(v[rows, ...], lacking)
+                own = floating_beside(placed(v[rows, ...], lacking), lacking)
                 product = product + (lacking if v.ndim == 1 else lacking[:, None]) * own
             products.append(product)
         return array_namespace(products[0]).concat(products)
@@ -422,7 +432,7 @@ def _blocks(kernel: Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
 
 def _product(K: Any, v: Any) -> Any:
     """``K @ v`` in the wider of both precisions, which tensors do not find by themselves."""
-    v = placed(v, K)
+    v = floating_beside(placed(v, K), K)
     if K.dtype == v.dtype:
         return K @ v
     xp = array_namespace(K)
