@@ -161,9 +161,22 @@ def placed(values: Any, like: Any) -> Any:
         return values
     if is_torch_array(values) and is_torch_array(like):
         return values.to(like.device)  # asarray would detach it, depending on the version
-    if isinstance(values, np.ndarray) and min(values.strides, default=0) < 0:
-        values = values.copy()  # tensors have no such strides
+    if isinstance(values, np.ndarray) and (
+        min(values.strides, default=0) < 0 or not values.dtype.isnative
+    ):  # tensors know neither such strides nor such bytes
+        values = values.astype(values.dtype.newbyteorder("="), order="C")
     return array_namespace(like).asarray(values, device=device(like))
+
+
+def floating_beside(values: Any, like: Any) -> Any:
+    """Return whole numbers of another library than NumPy as floating ones, in the precision of an array.
+
+    The array API does not say what a product of both is.
+    """
+    if not is_foreign(values):
+        return values
+    xp = array_namespace(values)
+    return values if xp.isdtype(values.dtype, "real floating") else xp.astype(values, like.dtype)
 
 
 def asarray_like(values: Any, like: Any) -> Any:

@@ -14,7 +14,7 @@ from mercer.engine.torch import TorchEngine
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Gaussian, Heat, Linear
 from mercer.profiles import PowerProfile, ProductProfile
-from mercer.spaces import Sphere
+from mercer.spaces import Sphere, Torus
 
 StrictArray = type(strict.asarray(0.0))
 
@@ -128,6 +128,16 @@ def test_matvec(home, columns: int | None) -> None:
     assert type(product) is type(bring(X))
     assert product.shape == (M, *v.shape[1:])
     close(product, values(PROFILES["table"], X @ Y.T) @ v, 1e-11)
+
+
+@pytest.mark.parametrize("kernel", [Heat(Sphere(), t=0.2), Heat(Torus())], ids=repr)
+def test_vectors_of_other_types(home, kernel) -> None:
+    """Whole numbers, and numbers in the byte order of another machine."""
+    _, bring = home
+    X, v = bring(rows(50)), np.arange(50)
+    expected = np.asarray(kernel(X)) @ v
+    for vector in (v, bring(v), v.astype(">f8"), v.astype(">i4")):
+        close(kernel.matvec(X, None, vector), expected, 1e-11)
 
 
 def test_matvec_makes_no_gram_matrix(home, monkeypatch) -> None:

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mercer._arrays import aligned
 from mercer.engine import GramOptions, engine_for
-from mercer.kernels import ArcCosine, Gaussian, Heat, Linear
+from mercer.kernels import ArcCosine, Cosine, Gaussian, Heat, Linear
 from mercer.profiles import PowerProfile
 from mercer.spaces import Simplex, Sphere
 
@@ -58,6 +58,17 @@ def test_rectangles(m: int, p: int, left, right) -> None:
     np.testing.assert_allclose(kernel(left(X), right(Y)), expected, atol=1e-12)
     v = points(p, 3)
     np.testing.assert_allclose(kernel.matvec(left(X), right(Y), v), expected @ v, atol=1e-10)
+
+
+def test_sparse_rows_of_many_equal_numbers_in_single_precision() -> None:
+    # Added one by one in single precision, they would be rounded alike.
+    X = np.full((3, 20_000), 0.1, dtype=np.float32)
+    X[1, ::2] *= 3
+    expected = Cosine()(X.astype(float))
+    X = sparse.csr_matrix(X)
+    for K in (Cosine()(X), Cosine()(X, X.copy())):
+        assert K.dtype == np.float32
+        np.testing.assert_allclose(K, expected, rtol=0, atol=5e-7)
 
 
 def test_sparse_symmetric_product_is_the_product() -> None:

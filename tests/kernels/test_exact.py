@@ -130,13 +130,17 @@ def test_rough_matern() -> None:
     assert worst(absolute, truth, relative=True) < 1e-12
 
 
-@pytest.mark.parametrize(("n", "length_scale"), [(393, 0.12), (2000, 0.06)])
-def test_matern_in_high_dimension_is_a_mixture_of_heat_kernels(n: int, length_scale: float) -> None:
+@pytest.mark.parametrize(
+    ("n", "length_scale", "nu", "log_times"),
+    [(393, 0.12, 2.5, (-12, 0)), (2000, 0.06, 2.5, (-12, 0)), (3300, 1e-3, 20.0, (-16.5, -13))],
+)
+def test_matern_in_high_dimension_is_a_mixture_of_heat_kernels(
+    n: int, length_scale: float, nu: float, log_times: tuple
+) -> None:
     # Gamma mixture: weights t^(s-1) exp(-c t) G(1; t) of normalised heat kernels.
-    nu = 2.5
     c, s = 2 * nu / length_scale**2, nu + (n - 1) / 2
-    w = np.array([1.0, 0.9, 0.3, 0.0])
-    grid = np.exp(np.linspace(-12, 0, 240))
+    w = np.array([1.0, 1 - 1e-6, 0.9, 0.3, 0.0])
+    grid = np.exp(np.arange(*log_times, 0.1))
     spectra = [Heat(Sphere(), t=t).spectrum(n) for t in grid]
     logs = np.array([s * math.log(t) - c * t + x.log_total for t, x in zip(grid, spectra, strict=True)])
     weights = np.exp(logs - logs.max())

@@ -5,7 +5,7 @@ import pytest
 
 from mercer.kernels import Heat, Matern
 from mercer.profiles import compile_profile
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Euclidean, Simplex, Sphere
 
 LAWS = {
     "constant": lambda u: np.ones_like(u),
@@ -36,6 +36,25 @@ def test_law(name: str, dtype) -> None:
     allowed = profile.error if dtype == np.float64 else 3e-7
     assert np.abs(tile[0] - exact).max() <= allowed * scale
     assert profile.error < (1e-12 if name == "waves" else 1e-13)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.5, 2.5])
+@pytest.mark.parametrize("length_scale", [1e-12, 1e-9, 1e-3, 1.0, 1e12])
+def test_single_precision_at_all_scales(nu: float, length_scale: float) -> None:
+    # Coefficients of rows would be too large or too small, and so would the ends of the rows near zero.
+    profile = Matern(Euclidean(), nu=nu, length_scale=length_scale).profile(3)
+    rng = np.random.default_rng(0)
+    u = (length_scale**2 * 10.0 ** rng.uniform(-12, 1.5, 3000)).astype(np.float32)
+    u = np.append(u[u >= np.finfo(np.float32).tiny], np.float32(0))
+    expected = profile.looked_up(u.astype(float))
+    np.testing.assert_allclose(profile.looked_up(u), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(profile.evaluate(u), expected, rtol=0, atol=1e-6)
+    assert profile.looked_up(u)[-1] == profile.evaluate(u)[-1] == 1
+
+
+def test_what_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="nan"):
+        compile_profile(lambda u: np.where(u > 0.7, np.nan, u)[None], "invariant")
 
 
 def test_slope_of_a_profile() -> None:

@@ -51,6 +51,21 @@ def test_heat_far_out(d: int, t: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-10)
 
 
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("t", [1e-8, 1e-6, 1e-3])
+def test_heat_at_short_times(d: int, t: float) -> None:
+    """Where logarithms far out are large, those of close points keep their digits."""
+    u = t * np.logspace(-3, 1.5, 50)
+    rho = np.array([float(mp.acosh(1 + mp.mpf(x))) for x in u])
+    known = np.exp(-(rho**2) / (4 * t)) * (rho / np.sinh(rho) if d == 3 else 1.0)
+    kernel = Heat(Hyperbolic(), t=t)
+    found, slope = u[None].copy(), u[None].copy()
+    kernel.profile(d).apply(found)
+    kernel.gradient_profile(d, "t").apply(slope)
+    np.testing.assert_allclose(found[0], known, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(slope[0], known * rho**2 / (4 * t), rtol=0, atol=1e-13)
+
+
 def test_large_absolute_values_keep_their_tails() -> None:
     """A value that is tiny beside that at zero is no underflow where that is large."""
     X = line(np.array([0.0, 5.1]), 100)

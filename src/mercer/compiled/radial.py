@@ -79,13 +79,17 @@ def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cd
     L is given by rows, R by columns; ``entry[p]`` says where in its column of R the p-th element of
     L starts to count (for a symmetric product: at the diagonal, so that half the work is left).
     """
+    # Terms are added one by one: in single precision thousands of equal ones are all rounded alike.
+    sums = np.empty(out.shape[1])
     for i in range(begin, end):
-        line = out[i - begin]
-        line[:] = 0.0
+        sums[:] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            value = data[p]
+            value = np.float64(data[p])
             for q in range(entry[p], cptr[indices[p] + 1]):
-                line[crows[q] - skip] += value * cdata[q]
+                sums[crows[q] - skip] += value * cdata[q]
+        line = out[i - begin]
+        for j in range(line.size):
+            line[j] = sums[j]
 
 
 @jit(fastmath={"contract"})

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
-from mercer._arrays import placed, roots_of_shares, unit_rows
+from mercer._arrays import floating_beside, placed, roots_of_shares, unit_rows
 from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal, NumberedRows, equal_rows
 from mercer.profiles import Profile
@@ -189,6 +189,7 @@ class Engine(ABC):
         xp = array_namespace(L)
         if is_numpy_array(v):
             v = placed(v, L)
+        v = floating_beside(v, L)
         dtype = xp.result_type(L.dtype, v.dtype)
         v = xp.astype(v, dtype, copy=False)
         if 0 in (L.shape[0], R.shape[0]):

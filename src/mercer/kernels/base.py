@@ -16,6 +16,7 @@ from sklearn.gaussian_process import kernels as sk
 from mercer._arrays import (
     Array,
     count,
+    floating_beside,
     has_overflowed,
     number,
     on_cpu,
@@ -109,7 +110,7 @@ class Kernel(sk.Kernel):
         for rows, block, lacking in _blocks(self, X, Y):
             product = _product(block, v)
             if lacking is not None:
-                own = placed(v[rows, ...], lacking)
+                own = floating_beside(placed(v[rows, ...], lacking), lacking)
                 product = product + (lacking if v.ndim == 1 else lacking[:, None]) * own
             products.append(product)
         return array_namespace(products[0]).concat(products)
@@ -441,7 +442,7 @@ def _blocks(kernel: Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
 
 def _product(K: Any, v: Any) -> Any:
     """``K @ v`` in the wider of both precisions, which tensors do not find by themselves."""
-    v = placed(v, K)
+    v = floating_beside(placed(v, K), K)
     if K.dtype == v.dtype:
         return K @ v
     xp = array_namespace(K)

@@ -31,6 +31,9 @@ OCTAVES = 54
 #: Degree of a row in double and in single precision (see ``compiled.profiles``), and errors allowed.
 CORE_DEGREE, SINGLE_DEGREE = 6, 3
 ROW_ERROR, SINGLE_ERROR = 3e-15, 2e-8
+#: Errors of rows in single precision from which on those in double precision serve instead, and the
+#: octave of zero and of the numbers there that are not normal.
+_TOO_MUCH, _SINGLE_ZERO = 5e-7, -127
 #: Errors below this that have stopped to fall are rounding errors of the law.
 ROUNDING = 1e-13
 #: Rows per octave are at most 2 ** MAX_BITS.
@@ -87,7 +90,20 @@ class Pieces:
     @cached_property
     def single_rows(self) -> Rows:
         """The pieces cut into fewer and shorter rows, for single precision."""
+        return in_single(self._short_rows)
+
+    @cached_property
+    def _short_rows(self) -> Rows:
+        """Those rows before their numbers are rounded."""
         return cut_for_single(self)
+
+    def fits_single(self, first: int) -> bool:
+        """Whether rows in single precision are as good as that from an octave on, and at zero.
+
+        Their coefficients may leave its range.
+        """
+        least = float(self.scale.min() if self.scale.size else np.abs(self.core).max())
+        return _lost(self._short_rows, self.single_rows, first, max(least, TINY)) <= _TOO_MUCH
 
     @property
     def error(self) -> float:
@@ -229,7 +245,9 @@ def _resolve_core(law: Law, top: int, least: float | None, unit: float, reach: i
             core[:, 0] = origin[:, 0]
             inside = octaves < low
             there = polynomial.polyval(np.ldexp(probes[inside], -low), core.T)
-            bound = ROUNDING * (size[:, None] + np.abs(probed[:, inside]))
+            # Where sizes are local, that of the interval would hide errors at small separations.
+            local = size[:, None] if least is None else least
+            bound = ROUNDING * (local + np.abs(probed[:, inside]))
             if np.all(np.abs(there - probed[:, inside]) <= bound):
                 return low, core
         low -= 3
@@ -283,14 +301,40 @@ def cut(pieces: Pieces, degree: int = CORE_DEGREE, allowed: float = ROW_ERROR) -
 
 
 def cut_for_single(pieces: Pieces) -> Rows:
-    """Cut pieces into fewer and shorter rows, in single precision."""
+    """Cut pieces into fewer and shorter rows, as single precision needs them."""
     while np.abs(pieces.core[:, SINGLE_DEGREE + 1 :]).max() > SINGLE_ERROR * np.abs(pieces.core).max():
         pieces = pieces.with_half_the_core()
-    rows = cut(pieces, SINGLE_DEGREE, SINGLE_ERROR)
+    return cut(pieces, SINGLE_DEGREE, SINGLE_ERROR)
+
+
+def in_single(rows: Rows) -> Rows:
+    """Rows in single precision."""
     # Slopes at separations that single precision does not know may leave its range.
     edge = np.finfo(np.float32)
     finite = np.where(np.isfinite(rows.table), np.clip(rows.table, edge.min, edge.max), rows.table)
-    return replace(rows, table=finite.astype(np.float32))
+    return replace(rows, table=finite.astype(np.float32), edges=np.minimum(rows.edges, edge.max))
+
+
+def _lost(rows: Rows, single: Rows, first: int, least: float) -> float:
+    """Largest change of a value where coefficients leave the range of single precision.
+
+    It is that from an octave on and at zero, relative to the size of each row, but no less than to
+    ``least``.
+    """
+    edges = np.tile(rows.edges, len(rows.table) // rows.count)
+    exact, kept = rows.table[:, 1:], single.table[:, 1:].astype(float)
+    half = np.where(edges > 0, rows.table[:, 0] - edges, np.ldexp(1.0, rows.low))[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = np.abs(kept - exact)
+        change[~(change > np.finfo(np.float32).eps * np.abs(exact))] = 0.0  # of what is only rounded
+        powers = half ** np.arange(exact.shape[1])
+        parts, sizes = (np.where(c == 0, 0.0, c * powers) for c in (change, np.abs(exact)))
+        lost = parts.sum(axis=1) / np.maximum(sizes.max(axis=1), least)
+        # Zero is found in this row, which may not be the core, that has its value.
+        zero = max(0, 1 + ((_SINGLE_ZERO - rows.low) << rows.bits))
+        jump = np.abs(exact[zero :: rows.count, 0] - exact[:: rows.count, 0]) / least
+    jump = jump[np.isfinite(jump)]
+    return float(max(lost.max(where=edges >= 2.0**first, initial=0.0), jump.max(initial=0.0)))
 
 
 def nodes(degree: int) -> Array:

@@ -360,8 +360,14 @@ class TableProfile:
 
     @cached_property
     def _single_table(self) -> tuple[Any, tuple[Any, ...]]:
-        """The compiled loop in single precision, and its arguments."""
-        return self._loop(self.pieces.single_rows, np.int32, np.float32, 23, 127)
+        """The compiled loop for single precision, and its arguments."""
+        single = self._loop(self.pieces.single_rows, np.int32, np.float32, 23, 127)
+        return single if self._fits_single else self._double_table
+
+    @cached_property
+    def _fits_single(self) -> bool:
+        """Whether the table in single precision is good where that has separations."""
+        return self.pieces.fits_single(-126 if self.separation == "invariant" else -24)
 
     @cached_property
     def _double_table(self) -> tuple[Any, tuple[Any, ...]]:
@@ -384,10 +390,11 @@ class TableProfile:
         found = self._single_polynomial if w.dtype == xp.float32 else None
         if found is not None:
             return found.evaluate(w)
+        if w.dtype == xp.float32 and not self._fits_single:
+            return xp.astype(self.evaluate(xp.astype(w, xp.float64)), xp.float32)
         rows = self.pieces.single_rows if w.dtype == xp.float32 else self.pieces.rows
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)
         u = xp.where(u < 0.0, xp.zeros_like(u), u)
-
         flat = xp.reshape(u, (-1,))
         row = xp.searchsorted(asarray_like(rows.edges, w), flat, side="right") - 1
         if self.sides == 2:
@@ -486,7 +493,7 @@ def compile_profile(
     """
     # An error of a logarithm is a relative error of the value: 1 is the size to measure it by.
     pieces = resolve(law, top, 1.0 if logarithmic else least, unit, beyond, octaves)
-    if pieces.error > MAX_ERROR:
+    if not pieces.error <= MAX_ERROR:  # NaN is refused too
         raise ValueError(
             f"the law varies too fast to be tabulated: an error of {pieces.error:.1g} would remain"
         )

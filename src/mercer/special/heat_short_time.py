@@ -158,11 +158,10 @@ class SplitSeries:
         r = heat_expansion.angles(u)[0]
         base = weights * np.exp(nu * x - self.c * t)
         with np.errstate(invalid="ignore", over="ignore"):
-            decay = np.exp(-(r[:, None] ** 2) / (4 * t))
+            # One exponent: in many dimensions u_0 overflows where the Gaussian vanishes.
+            decay = np.exp(heat_expansion.log_u0(d, u)[0][:, None] - r[:, None] ** 2 / (4 * t))
             moments = decay @ np.stack([base, base * t, base * t * t], axis=1)
-            value = np.exp(heat_expansion.log_u0(d, u)[0]) * (
-                moments[:, 0] + first * moments[:, 1] + second * moments[:, 2]
-            )
+            value = moments[:, 0] + first * moments[:, 1] + second * moments[:, 2]
         before = math.exp(nu * math.log(_FIRST_TIME / cut)) / nu
         near = value + np.where(u == 0, before, 0.0)
         return np.stack([near, np.zeros_like(near)])
