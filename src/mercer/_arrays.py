@@ -166,6 +166,11 @@ def placed(values: Any, like: Any) -> Any:
     return array_namespace(like).asarray(values, device=device(like))
 
 
+def together(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return two arrays, one of which may be NumPy's, as arrays of the other's library and device."""
+    return placed(first, second), placed(second, first)
+
+
 def asarray_like(values: Any, like: Any) -> Any:
     """Return numbers as an array of the library, in the precision and the place of another one."""
     return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, validate_data
 from mercer import _memory
 from mercer._arrays import (
     count,
+    first_tensor,
     in_main_memory,
     is_foreign,
     is_sparse_tensor,
@@ -95,9 +96,10 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
     shape = (count(X), p)
     if tuple(weights.shape) != shape:
         raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {shape}")
-    if not is_foreign(X):
+    like = X if is_foreign(X) else first_tensor(X)
+    if like is None:
         return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
-    return weights if is_foreign(weights) else placed(weights, X)
+    return weights if is_foreign(weights) else placed(weights, like)
 
 
 def check_one_device(X: Any, Y: Any) -> None:

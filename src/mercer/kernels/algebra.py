@@ -17,6 +17,7 @@ from mercer._arrays import (
     count,
     filled,
     finite_rows,
+    first_tensor,
     has_overflowed,
     is_single,
     is_watched,
@@ -24,6 +25,7 @@ from mercer._arrays import (
     on_cpu,
     placed,
     to_single,
+    together,
 )
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, is_whole
@@ -75,17 +77,17 @@ class Constant(Kernel):
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
         shape = (count(X), count(X if Y is None else Y))
-        K = finite(self, lambda: filled(shape, self.value, X))
+        K = finite(self, lambda: filled(shape, self.value, _like(X)))
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
 
     def diag(self, X: Any) -> Any:
         self.validate()
-        return finite(self, lambda: filled((count(X),), self.value, X))
+        return finite(self, lambda: filled((count(X),), self.value, _like(X)))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        v = check_vector(v, count(X if Y is None else Y))
+        v = placed(check_vector(v, count(X if Y is None else Y)), _like(X))
         xp = array_namespace(v)
         total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
@@ -97,6 +99,12 @@ class Constant(Kernel):
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)
         return repr(number(self.value)) if plain else super().__repr__()
+
+
+def _like(X: Any) -> Any:
+    """What numbers for points go with: the points, or those of the first cloud."""
+    tensor = first_tensor(X)
+    return X if tensor is None else tensor
 
 
 def finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
@@ -290,11 +298,11 @@ class Sum(_Pair):
         return tuple(c for k in self.parts for c in _adapted(k).contributions(X, Y, weights))
 
     def diag(self, X: Any) -> Any:
-        first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
+        first, second = together(*(_adapted(k).diag(X) for k in self.parts))
         return finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        first, second = _adapted(self.k1).matvec(X, Y, v), _adapted(self.k2).matvec(X, Y, v)
+        first, second = together(*(_adapted(k).matvec(X, Y, v) for k in self.parts))
         return finite(self, lambda: first + second)
 
 
