@@ -1,4 +1,4 @@
-"""Kernels of tensors on a device: nothing is brought to main memory, or taken from there, by accident."""
+"""Kernels of tensors on a device; nothing is brought from there, or to it, by accident."""
 
 import threading
 
@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from mercer.features import SpectralFeatures
-from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern, Polynomial
-from mercer.spaces import Euclidean, Hyperbolic, Rotations, Simplex, Sphere, Torus
+from mercer import rkhs
+from mercer.features import GramTransformer, SpectralFeatures
+from mercer.kernels import (
+    ArcCosine,
+    Constant,
+    Gaussian,
+    Heat,
+    Linear,
+    Matern,
+    MultipleKernel,
+    Parametrix,
+    Polynomial,
+)
+from mercer.spaces import Hyperbolic, NormalProduct, ProductSpace, Rotations, Simplex, Sphere, Torus
 from tests.helpers.catalogue import KERNELS
 from tests.helpers.far import DEVICE
 
@@ -126,7 +137,7 @@ def close(found, expected, tolerance: float = 1e-9) -> None:
 def takes_tensors(kernel) -> bool:
     """Whether Gram matrices of points in tensors are tensors."""
     X = kernel.sample(12, np.random.default_rng(0))
-    if isinstance(X[0], str | int | list) or getattr(X, "dtype", None) == object:
+    if isinstance(X[0], str | int | list) or getattr(getattr(X, "dtype", None), "kind", "") == "O":
         return False  # texts, nodes, labels
     try:
         K = kernel.learnt_from(X)(moved(X, "cpu"))
@@ -161,15 +172,12 @@ def test_gram_matrices(kernel) -> None:
 def test_sums_over_gram_matrices(kernel) -> None:
     kernel, X, Y, A, B = points(kernel)
     K, rng = kernel(X, Y), np.random.default_rng(1)
-    v, weights = rng.normal(size=(6, 2)), rng.normal(size=(12, 6))
+    v, weights, square = (rng.normal(size=shape) for shape in ((6, 2), (12, 6), (12, 12)))
     for place in (np.asarray, torch.as_tensor, there):
         close(kernel.matvec(A, B, place(v)), K @ v)
         close(kernel.matvec(A, None, place(weights[:, 0])), kernel(X) @ weights[:, 0])
         close(kernel.weighted_sum(A, B, place(weights)), (weights * K).sum())
-        close(
-            kernel.weighted_sum(A, None, place(weights @ weights.T)),
-            (weights @ weights.T * kernel(X)).sum(),
-        )
+        close(kernel.weighted_sum(A, None, place(square)), (square * kernel(X)).sum())
 
 
 @each_kernel
@@ -183,3 +191,88 @@ def test_combined_kernels(kernel) -> None:
     close(both.matvec(A, B, v), (2 * K + 0.5) @ v)
     close((kernel * kernel)(A, B), K**2)
     close((kernel**2 * 3.0).matvec(A, B, v), 3 * K**2 @ v)
+
+
+@pytest.mark.parametrize("kernel", [k for k in OF_TENSORS if not isinstance(k, Constant)], ids=repr)
+def test_derivatives_by_points(kernel) -> None:
+    X = kernel.sample(6, np.random.default_rng(0))
+    kernel = kernel.learnt_from(X)
+
+    def derivative(device: str):
+        watched = moved(X, device)[0] if isinstance(X, list) else moved(X[:1], device)
+        others = moved(X[1:], device)
+        parts = watched if isinstance(watched, tuple) else (watched,)
+        point = parts[0].requires_grad_()
+        values = kernel([watched] if isinstance(X, list) else watched, others)
+        return torch.autograd.grad(values.sum(), point)[0]
+
+    close(derivative(DEVICE), derivative("cpu").numpy())
+
+
+MAKERS = [
+    lambda p: Heat(Sphere(), t=p),
+    lambda p: Heat(Simplex(), t_star=p, normalized=False),
+    lambda p: Heat(Torus(), t=p),
+    lambda p: Matern(Sphere(), nu=1.5, length_scale=p),
+    lambda p: Parametrix(Sphere(), t=p, order=2, normalized=True),
+    lambda p: Heat(Hyperbolic("ball"), t=p),
+    lambda p: Gaussian(length_scale=p),
+    lambda p: Polynomial(coef0=p),
+    lambda p: p * Heat(Sphere(), t=p) + Constant(p),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_derivatives_by_hyperparameters(make) -> None:
+    X = make(0.4).sample(8, np.random.default_rng(0)) if make is not MAKERS[-1] else np.eye(8, 3) + 0.1
+    v = np.linspace(-1, 1, 8)
+
+    def derivatives(device: str):
+        p = torch.tensor(0.4, dtype=torch.float64, device=device, requires_grad=True)
+        rows = moved(X, device)
+        kernel = make(p)
+        totals = kernel(rows).sum(), kernel.matvec(rows, None, v).sum(), kernel.diag(rows).sum()
+        (first,) = torch.autograd.grad(sum(totals), p, create_graph=True)
+        return torch.stack([first, *torch.autograd.grad(first, p, allow_unused=True)])
+
+    close(derivatives(DEVICE).detach(), derivatives("cpu").detach().numpy())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Heat(Sphere(), t=0.3), Heat(Simplex()), Heat(Torus()), Heat(Rotations()), ArcCosine(), Linear()],
+    ids=repr,
+)
+def test_features_and_what_is_learnt(kernel) -> None:
+    X, y = kernel.sample(30, np.random.default_rng(0)), np.arange(30) % 2
+    A = there(X)
+    for features in (SpectralFeatures(kernel, n_components=10), GramTransformer(kernel)):
+        if isinstance(kernel, Linear) and isinstance(features, SpectralFeatures):
+            continue  # it has none
+        expected = features.fit(X).transform(X)
+        close(features.fit(A).transform(A), expected)
+    assert kernel.scaled_to(A) == kernel.scaled_to(X)
+    both = MultipleKernel([kernel, Gaussian(), Constant(2.0)])
+    close(both.learnt_from(A, there(y))(A), both.learnt_from(X, y)(X))
+    np.testing.assert_allclose(rkhs.distances(kernel(A)), rkhs.distances(kernel(X)), atol=1e-7)
+    assert rkhs.diagnose(kernel(A), there(y)).alignment == pytest.approx(
+        rkhs.diagnose(kernel(X), y).alignment
+    )
+
+
+@pytest.mark.parametrize(
+    "space",
+    [Sphere(), Simplex(), Torus(), Rotations(), Hyperbolic("ball"), NormalProduct()],
+    ids=repr,
+)
+def test_distances(space) -> None:
+    X = space.sample(7, np.random.default_rng(0))
+    A = there(X)
+    close(space.distances(A), space.distances(X), 1e-7)
+    close(space.distances(A, A[:3]), space.distances(X, X[:3]), 1e-7)
+
+
+def test_distances_in_products() -> None:
+    space = ProductSpace(Torus(), Sphere(), columns=[slice(2), slice(2, 5)])
+    X = np.random.default_rng(0).normal(size=(5, 5))
+    np.testing.assert_allclose(space.distances(there(X)), space.distances(X), atol=1e-7)

@@ -8,8 +8,8 @@ from mercer.spaces import Hyperbolic, Simplex
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def tensor(values, dtype=torch.float64, **options) -> torch.Tensor:
-    return torch.as_tensor(values, dtype=dtype, device=DEVICE).clone().requires_grad_(bool(options))
+def tensor(values, dtype=torch.float64, device: str = DEVICE, **options) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=dtype, device=device).clone().requires_grad_(bool(options))
 
 
 def forbid(monkeypatch, *methods) -> None:

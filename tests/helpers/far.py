@@ -26,14 +26,13 @@ _aten = torch.ops.aten
 _CARRIERS = {_aten.copy_, _aten._to_copy}
 #: These take indices in main memory for tensors on a device.
 _INDEXED = {_aten.index, _aten.index_put, _aten.index_put_, _aten._index_put_impl_}
-#: All tensors are made by these, or by what calls them, and filled by the last.
-_MAKERS = (
-    "empty.memory_format empty_strided arange arange.start arange.start_step eye eye.m copy_".split()
-)
+#: All tensors are made by these, or by functions that call them.
+_MAKERS = ("empty.memory_format", "empty_strided", "copy_")
+_MAKERS += ("arange", "arange.start", "arange.start_step", "eye", "eye.m")
 
 
 class Far(torch.Tensor):
-    """A tensor on the device; its numbers are those of the tensor ``near``, which only this file sees."""
+    """A tensor on the device, with the numbers of the tensor ``near``, which only this file sees."""
 
     near: torch.Tensor
     __torch_function__ = torch._C._disabled_torch_function_impl

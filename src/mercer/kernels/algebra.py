@@ -90,7 +90,7 @@ class Constant(Kernel):
         v = placed(check_vector(v, count(X if Y is None else Y)), _like(X))
         xp = array_namespace(v)
         total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
-        return xp.broadcast_to(total, (count(X), *v.shape[1:]))
+        return filled((count(X), *v.shape[1:]), 1.0, v) * total
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         self.validate()
