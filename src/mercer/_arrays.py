@@ -184,6 +184,12 @@ def first_tensor(X: Any) -> Any:
     return points if is_foreign(points) else None
 
 
+def place_of(X: Any) -> Any:
+    """Return an array where points are: the points, or those of the first of a list of clouds."""
+    tensor = first_tensor(X)
+    return X if tensor is None else tensor
+
+
 def _with_points(change: Callable[[Any], Any], X: Any) -> list[Any]:
     """Clouds with their points changed; weights are in main memory."""
     return [

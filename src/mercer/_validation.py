@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_array, validate_data
 from mercer import _memory
 from mercer._arrays import (
     count,
-    first_tensor,
     in_main_memory,
     is_foreign,
     is_sparse_tensor,
     number,
     on_cpu,
+    place_of,
     placed,
     row_any,
     sparse_rows,
@@ -96,8 +96,8 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
     shape = (count(X), p)
     if tuple(weights.shape) != shape:
         raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {shape}")
-    like = X if is_foreign(X) else first_tensor(X)
-    if like is None:
+    like = place_of(X)
+    if not is_foreign(like):
         return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
     return weights if is_foreign(weights) else placed(weights, like)
 

@@ -149,10 +149,9 @@ def normalize(
     if test_diagonal is None:
         raise ValueError("K_test requires test_diagonal: k(x, x) of its rows")
     block = _block(K_test, len(K))
-    if np.shape(test_diagonal) != (len(block),):
-        raise ValueError(f"test_diagonal has shape {np.shape(test_diagonal)}, K_test {len(block)} rows")
-    test_lengths = _positive_lengths(np.asarray(on_cpu(test_diagonal)), "K_test")
-    return unit, block / test_lengths[:, None] / lengths
+    if (own := np.asarray(on_cpu(test_diagonal))).shape != (len(block),):
+        raise ValueError(f"test_diagonal has shape {own.shape}, K_test {len(block)} rows")
+    return unit, block / _positive_lengths(own, "K_test")[:, None] / lengths
 
 
 def correlation(K: ArrayLike) -> Array:
@@ -430,8 +429,7 @@ def warn_if_degenerate(K: NDArray[Any], kernel: object, amplitude: float = 1.0) 
 
 def _alignment(K: Array, y: ArrayLike) -> float:
     """Cosine between the centred K and the centred Gram matrix of the target."""
-    labels = np.asarray(on_cpu(y))
-    if labels.shape != (len(K),):
+    if (labels := np.asarray(on_cpu(y))).shape != (len(K),):
         raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
     alike = np.multiply if labels.dtype.kind == "f" else np.equal
     first, second = center(K), center(alike.outer(labels, labels).astype(float))

@@ -17,12 +17,12 @@ from mercer._arrays import (
     count,
     filled,
     finite_rows,
-    first_tensor,
     has_overflowed,
     is_single,
     is_watched,
     number,
     on_cpu,
+    place_of,
     placed,
     to_single,
     together,
@@ -77,17 +77,17 @@ class Constant(Kernel):
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
         shape = (count(X), count(X if Y is None else Y))
-        K = finite(self, lambda: filled(shape, self.value, _like(X)))
+        K = finite(self, lambda: filled(shape, self.value, place_of(X)))
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
 
     def diag(self, X: Any) -> Any:
         self.validate()
-        return finite(self, lambda: filled((count(X),), self.value, _like(X)))
+        return finite(self, lambda: filled((count(X),), self.value, place_of(X)))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        v = placed(check_vector(v, count(X if Y is None else Y)), _like(X))
+        v = placed(check_vector(v, count(X if Y is None else Y)), place_of(X))
         xp = array_namespace(v)
         total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return filled((count(X), *v.shape[1:]), 1.0, v) * total
@@ -99,12 +99,6 @@ class Constant(Kernel):
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)
         return repr(number(self.value)) if plain else super().__repr__()
-
-
-def _like(X: Any) -> Any:
-    """What numbers for points go with: the points, or those of the first cloud."""
-    tensor = first_tensor(X)
-    return X if tensor is None else tensor
 
 
 def finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
