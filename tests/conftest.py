@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import mpmath
+import numpy as np
 import pytest
 import sklearn
 from hypothesis import settings
@@ -53,6 +54,23 @@ def pytest_runtest_call():
 def own_cache(tmp_path_factory, monkeypatch) -> None:
     """Keep the command's cache of finished fits out of the user's, and tests out of each other's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+#: Where the generators of random numbers of a module are before its first test, by name.
+STARTS = pytest.StashKey[dict[str, dict[str, object]]]()
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_in_any_order(request) -> None:
+    """Let a module's generators begin anew in every test, whichever tests have drawn before."""
+    module = request.node.getparent(pytest.Module)
+    parts = {} if module is None else vars(module.obj)
+    generators = {name: part for name, part in parts.items() if isinstance(part, np.random.Generator)}
+    if generators:
+        states = {name: generator.bit_generator.state for name, generator in generators.items()}
+        starts = module.stash.setdefault(STARTS, states)
+        for name, generator in generators.items():
+            generator.bit_generator.state = starts[name]
 
 
 @pytest.fixture(autouse=True)

@@ -179,6 +179,11 @@ def floating_beside(values: Any, like: Any) -> Any:
     return values if xp.isdtype(values.dtype, "real floating") else xp.astype(values, like.dtype)
 
 
+def together(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return two arrays, one of which may be NumPy's, as arrays of the other's library and device."""
+    return placed(first, second), placed(second, first)
+
+
 def asarray_like(values: Any, like: Any) -> Any:
     """Return numbers as an array of the library, in the precision and the place of another one."""
     return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
@@ -190,6 +195,12 @@ def first_tensor(X: Any) -> Any:
         return None
     points = X[0][0] if isinstance(X[0], tuple) and X[0] else X[0]
     return points if is_foreign(points) else None
+
+
+def place_of(X: Any) -> Any:
+    """Return an array where points are: the points, or those of the first of a list of clouds."""
+    tensor = first_tensor(X)
+    return X if tensor is None else tensor
 
 
 def _with_points(change: Callable[[Any], Any], X: Any) -> list[Any]:

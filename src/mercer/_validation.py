@@ -20,6 +20,7 @@ from mercer._arrays import (
     is_sparse_tensor,
     number,
     on_cpu,
+    place_of,
     placed,
     row_any,
     sparse_rows,
@@ -95,9 +96,10 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
     shape = (count(X), p)
     if tuple(weights.shape) != shape:
         raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {shape}")
-    if not is_foreign(X):
+    like = place_of(X)
+    if not is_foreign(like):
         return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
-    return weights if is_foreign(weights) else placed(weights, X)
+    return weights if is_foreign(weights) else placed(weights, like)
 
 
 def check_one_device(X: Any, Y: Any) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
+from mercer._arrays import on_cpu
 from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics
@@ -148,9 +149,9 @@ def normalize(
     if test_diagonal is None:
         raise ValueError("K_test requires test_diagonal: k(x, x) of its rows")
     block = _block(K_test, len(K))
-    if np.shape(test_diagonal) != (len(block),):
-        raise ValueError(f"test_diagonal has shape {np.shape(test_diagonal)}, K_test {len(block)} rows")
-    return unit, block / _positive_lengths(np.asarray(test_diagonal), "K_test")[:, None] / lengths
+    if (own := np.asarray(on_cpu(test_diagonal))).shape != (len(block),):
+        raise ValueError(f"test_diagonal has shape {own.shape}, K_test {len(block)} rows")
+    return unit, block / _positive_lengths(own, "K_test")[:, None] / lengths
 
 
 def correlation(K: ArrayLike) -> Array:
@@ -428,8 +429,7 @@ def warn_if_degenerate(K: NDArray[Any], kernel: object, amplitude: float = 1.0) 
 
 def _alignment(K: Array, y: ArrayLike) -> float:
     """Cosine between the centred K and the centred Gram matrix of the target."""
-    labels = np.asarray(y)
-    if labels.shape != (len(K),):
+    if (labels := np.asarray(on_cpu(y))).shape != (len(K),):
         raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
     alike = np.multiply if labels.dtype.kind == "f" else np.equal
     first, second = center(K), center(alike.outer(labels, labels).astype(float))
@@ -467,7 +467,7 @@ def _numbers(values: ArrayLike, name: str) -> Array:
     refuse_complex(values, name)
     if sparse.issparse(values):
         raise TypeError(f"{name} is sparse; make it dense by toarray()")
-    array = np.asarray(values, dtype=float)
+    array = np.asarray(on_cpu(values), dtype=float)
     refuse_rows(~np.isfinite(np.atleast_2d(array.T).T).all(axis=1), name, "contains NaN or infinity")
     return array
 

@@ -10,8 +10,9 @@ from mercer.engine.cuda import CudaEngine
 from mercer.gp import SphericalGPRegressor
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern
 from mercer.spaces import Hyperbolic, Simplex, Sphere
+from tests.helpers import device
+from tests.helpers.far import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KERNELS = [Heat(Simplex()), Matern(Sphere(), nu=2.5), ArcCosine(), Linear(), Gaussian()]
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 
@@ -29,8 +30,8 @@ def tensor(X: sparse.csr_matrix, dtype=torch.float64) -> torch.Tensor:
 
 @pytest.fixture(params=["whole", "tiles"])
 def way(request, monkeypatch) -> None:
-    """Both ways, whichever this machine would take: dense tiles are those of a device."""
-    monkeypatch.setattr(sparse_tensors, "is_far", lambda home: request.param == "tiles")
+    """Both ways: whole matrices in main memory, and dense tiles on a device."""
+    monkeypatch.setattr(f"{__name__}.DEVICE", "cpu" if request.param == "whole" else DEVICE)
     monkeypatch.setattr(sparse_tensors, "_MOST", 32)
 
 
@@ -120,7 +121,6 @@ def test_only_tiles_are_dense(monkeypatch) -> None:
         return dense(self, rows)
 
     monkeypatch.setattr(sparse_tensors._Rows, "dense", watched)
-    monkeypatch.setattr(sparse_tensors, "is_far", lambda home: True)
     monkeypatch.setattr(sparse_tensors, "_NUMBERS", 2000 * 50)
     ones = torch.ones(400, dtype=torch.float64, device=DEVICE)
     close(Heat(Simplex()).matvec(tensor(X), None, ones), Heat(Simplex())(X).sum(1))
@@ -131,7 +131,8 @@ def test_only_tiles_are_dense(monkeypatch) -> None:
 def test_tiles_of_fused_kernels(monkeypatch) -> None:
     """As on a device: in Triton's interpreter, where there is none."""
     monkeypatch.setattr(base, "_ENGINES", list(base._ENGINES))
-    base.register_engine(CudaEngine(DEVICE))
+    base.register_engine(CudaEngine(device.DEVICE))
+    monkeypatch.setattr(f"{__name__}.DEVICE", device.DEVICE)
     monkeypatch.setattr(sparse_tensors, "is_far", lambda home: True)
     monkeypatch.setattr(sparse_tensors, "_MOST", 16)
     kernel, X = Heat(Simplex()), counts(37)

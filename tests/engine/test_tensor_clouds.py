@@ -22,8 +22,9 @@ from mercer.kernels import (
 )
 from mercer.machines import SVC, KernelRidge
 from mercer.spaces import Euclidean, Graph, Sphere
+from tests.helpers import device
 from tests.helpers.clouds import random_clouds
-from tests.helpers.device import DEVICE, tensor
+from tests.helpers.far import DEVICE
 
 BASE = Gaussian(length_scale=0.4)
 KERNELS = [
@@ -47,6 +48,16 @@ KERNELS = [
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
+def tensor(values, dtype=torch.float64, **options) -> torch.Tensor:
+    return device.tensor(values, dtype, DEVICE, **options)
+
+
+@pytest.fixture(params=["cpu", DEVICE])
+def place(request, monkeypatch) -> None:
+    """Tensors in main memory, and on a device."""
+    monkeypatch.setattr(f"{__name__}.DEVICE", request.param)
+
+
 def tensors(clouds, dtype=torch.float64, **options):
     """The same clouds, as tensors."""
     return [
@@ -62,6 +73,7 @@ def clouds_of(kernel, sizes, seed=0):
     return random_clouds(rng, sizes, d=3, weighted=not isinstance(kernel, FisherNormal))
 
 
+@pytest.mark.usefixtures("place")
 @each_kernel
 @pytest.mark.parametrize(("sizes", "others"), [((3,), (1, 2)), ((1, 2, *(4,) * 40, 9, 130), (300, 3))])
 def test_values(kernel, sizes, others) -> None:

@@ -22,13 +22,14 @@ from mercer.kernels import (
 )
 from mercer.spaces import Graph
 from mercer.spaces.realisations import operators
-from tests.helpers.device import DEVICE, tensor
+from tests.helpers import device
+from tests.helpers.far import DEVICE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
-RNG = np.random.default_rng(0)
+_RNG = np.random.default_rng(0)
 ADJACENCY = nx.to_scipy_sparse_array(nx.random_geometric_graph(90, 0.2, seed=1), dtype=float).tocsr()
-ADJACENCY.data *= RNG.uniform(0.5, 2.0)
-ATTRIBUTES = RNG.normal(size=(90, 4))
+ADJACENCY.data *= _RNG.uniform(0.5, 2.0)
+ATTRIBUTES = _RNG.normal(size=(90, 4))
 NODES, OTHERS = [3, 17, 3, 80, 41], [5, 17, 62]
 MAKERS = {
     "heat": lambda graph, place: Heat(graph, t=0.7),
@@ -42,6 +43,16 @@ MAKERS = {
     "gaussian": lambda graph, place: Diffused(graph, Gaussian(), 0.3, place(ATTRIBUTES), True),
     "elsewhere": lambda graph, place: Diffused(graph, Gaussian(), 0.3, ATTRIBUTES),
 }
+
+
+def tensor(values, dtype=torch.float64, **options) -> torch.Tensor:
+    return device.tensor(values, dtype, DEVICE, **options)
+
+
+@pytest.fixture(params=["cpu", DEVICE])
+def place(request, monkeypatch) -> None:
+    """Tensors in main memory, and on a device."""
+    monkeypatch.setattr(f"{__name__}.DEVICE", request.param)
 
 
 @pytest.fixture(params=["decomposed", "large"])
@@ -64,18 +75,27 @@ def close(there, here, tolerance=1e-12) -> None:
     assert np.abs(there.cpu().numpy() - here).max() <= tolerance * np.abs(here).max()
 
 
-@pytest.mark.usefixtures("size")
+@pytest.mark.usefixtures("size", "place")
 @pytest.mark.parametrize("name", MAKERS)
 def test_values(name) -> None:
+    rng = np.random.default_rng(0)
     here, there = pair(name)
     close(there(NODES), here(NODES))
     close(there(NODES, OTHERS), here(NODES, OTHERS))
     close(there(OTHERS, NODES), here(OTHERS, NODES))
     close(there.diag(NODES), here.diag(NODES))
-    for v in (np.arange(3.0), RNG.normal(size=(3, 2))):
+    for v in (np.arange(3.0), rng.normal(size=(3, 2))):
         close(there.matvec(NODES, OTHERS, v), here.matvec(NODES, OTHERS, v))
         close(there.matvec(NODES, OTHERS, tensor(v)), here.matvec(NODES, OTHERS, v))
-    weights = RNG.normal(size=(len(NODES), len(OTHERS)))
+    weights = rng.normal(size=(len(NODES), len(OTHERS)))
+    total = (weights * here(NODES, OTHERS)).sum()
+    for given in (weights, tensor(weights)):
+        close(there.weighted_sum(NODES, OTHERS, given), total)
+    for combine in (lambda kernel: 2.0 * kernel + 0.5, lambda kernel: 0.5 + kernel):
+        mine, theirs = combine(here), combine(there)
+        close(theirs(NODES), mine(NODES))
+        close(theirs.diag(NODES), mine.diag(NODES))
+        close(theirs.matvec(NODES, OTHERS, np.arange(3.0)), mine.matvec(NODES, OTHERS, np.arange(3.0)))
     mine, theirs = (k.contributions(NODES, OTHERS, weights) for k in (here, there))
     for found, expected in zip(theirs, mine, strict=True):
         np.testing.assert_allclose(found.values, expected.values, atol=1e-12)

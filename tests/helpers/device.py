@@ -13,8 +13,8 @@ MIXED = ProductSpace(
 NORMAL = ProductSpace(NormalProduct(), Torus(), columns=[[5, 6, 7, 8], [0, 1, 2]], remainder="drop")
 
 
-def tensor(values, dtype=torch.float64, **options) -> torch.Tensor:
-    return torch.as_tensor(values, dtype=dtype, device=DEVICE).clone().requires_grad_(bool(options))
+def tensor(values, dtype=torch.float64, device: str = DEVICE, **options) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=dtype, device=device).clone().requires_grad_(bool(options))
 
 
 def forbid(monkeypatch, *methods) -> None:

@@ -1,4 +1,4 @@
-"""Machines whose points are tensors outside main memory; tensors in main memory play them."""
+"""Machines whose points are tensors on a device."""
 
 import numpy as np
 import pytest
@@ -6,24 +6,21 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
-from mercer.kernels import Gaussian, Heat
-from mercer.machines import SVC, SVR, KernelRidge, OneClassSVM
+from mercer.bounds import enclosing_ball
+from mercer.kernels import Gaussian, Heat, MeanEmbedding
+from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, OneClassSVM
 from mercer.machines.rows import ComputedBlocks
+from mercer.selection import representatives
 from mercer.spaces import Sphere
+from tests.helpers.far import DEVICE
 
 X, y = make_classification(
     300, 6, n_informative=5, n_redundant=0, n_clusters_per_class=3, flip_y=0.1, random_state=0
 )
-T = torch.tensor(X)
+T = torch.as_tensor(X, device=DEVICE)
 KERNEL = Heat(Sphere(), t_star=0.5)
 #: So little that no Gram matrix is kept.
 LITTLE = 1e-4
-
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch) -> None:
-    """Tensors count as points of a device."""
-    monkeypatch.setattr("mercer._arrays.in_main_memory", lambda X: not isinstance(X, torch.Tensor))
 
 
 @pytest.fixture
@@ -86,7 +83,7 @@ def test_weights_and_several_columns_of_ridge() -> None:
 
 def test_single_precision_has_an_exact_residual() -> None:
     model = KernelRidge(KERNEL, alpha=0.1, max_memory=LITTLE).fit(T.float(), X[:, 0])
-    rounded = T.float().double().numpy()
+    rounded = T.float().double().cpu().numpy()
     residual = X[:, 0] - KERNEL(rounded) @ model.dual_coef_ - 0.1 * model.dual_coef_
     assert model.residual_ == pytest.approx(np.linalg.norm(residual), rel=1e-6)
 
@@ -147,5 +144,37 @@ def test_callables_and_matrices_come_to_main_memory() -> None:
         return Gaussian()(A, B)
 
     np.testing.assert_array_equal(SVC(kernel).fit(T, y).predict(T), SVC(kernel).fit(X, y).predict(X))
-    K = torch.tensor(Gaussian()(X))
+    K = torch.as_tensor(Gaussian()(X), device=DEVICE)
     assert SVC("precomputed").fit(K, y).score(K, y) > 0.8
+
+
+def there(values) -> torch.Tensor:
+    return torch.as_tensor(values, device=DEVICE)
+
+
+@pytest.mark.parametrize(
+    "machine", [SVC, SVR, KernelRidge, LandmarkClassifier], ids=lambda m: m.__name__
+)
+def test_targets_weights_and_clouds_may_be_there_too(machine) -> None:
+    few, weights = y[:60], np.linspace(0.5, 2, 60)
+    clouds = list(X[:60].reshape(60, 2, 3))
+    far = [there(cloud) for cloud in clouds]
+    for kernel, here, rows in (
+        (KERNEL, X[:60], there(X[:60])),
+        (MeanEmbedding(Gaussian()), clouds, far),
+    ):
+        expected = machine(kernel).fit(here, few, sample_weight=weights).predict(here)
+        found = machine(kernel).fit(rows, there(few), sample_weight=there(weights)).predict(rows)
+        np.testing.assert_allclose(torch.as_tensor(found).cpu(), expected, atol=1e-3)
+
+
+def test_gram_matrices_may_be_there_too() -> None:
+    K = Gaussian()(X[:60])
+    expected = SVC("precomputed").fit(K, y[:60]).predict(K)
+    np.testing.assert_array_equal(
+        SVC("precomputed").fit(there(K), there(y[:60])).predict(there(K)), expected
+    )
+    assert enclosing_ball(there(K)).radius == pytest.approx(enclosing_ball(K).radius)
+    np.testing.assert_array_equal(
+        representatives(there(X), there(y), per_class=2), representatives(X, y, per_class=2)
+    )

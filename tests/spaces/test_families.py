@@ -141,7 +141,7 @@ def test_refusals() -> None:
         family.check([[0.0, -1.0], [0.0, 0.5]])
     with pytest.raises(ValueError, match="3 parameters at most"):
         ExponentialFamily(poisson).distances(np.ones((2, 4)))
-    with pytest.raises(TypeError, match=r"NumPy rows; give X.numpy"):
+    with pytest.raises(TypeError, match=r"NumPy rows; give X.cpu"):
         family.check(torch.tensor([[0.0, -1.0]]))
     with pytest.raises(ValueError, match="order must be 0"):
         Parametrix(family, t=1.0, order=1)(np.array([[0.0, -1.0]]))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.svm import OneClassSVM
 
+from mercer._arrays import on_cpu
 from mercer.rkhs import distances
 
 Array = NDArray[np.float64]
@@ -64,7 +65,7 @@ def enclosing_ball(K: ArrayLike) -> EnclosingBall:
     2.0
     """
     squares = distances(K)
-    _check_positive_semidefinite(np.asarray(K))
+    _check_positive_semidefinite(np.asarray(on_cpu(K)))
     squares *= squares
     size, scale = len(squares), squares.max()
     if scale == 0:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_array
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer._arrays import floating_beside, placed, roots_of_shares, unit_rows
+from mercer._arrays import floating_beside, placed, roots_of_shares, together, unit_rows
 from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal, NumberedRows, equal_rows
 from mercer.profiles import Profile
@@ -187,9 +187,7 @@ class Engine(ABC):
         array of shape (m,) or (m, q)
         """
         xp = array_namespace(L)
-        if is_numpy_array(v):
-            v = placed(v, L)
-        v = floating_beside(v, L)
+        v = floating_beside(placed(v, L), L)
         dtype = xp.result_type(L.dtype, v.dtype)
         v = xp.astype(v, dtype, copy=False)
         if 0 in (L.shape[0], R.shape[0]):
@@ -328,6 +326,7 @@ def joins(array: Any) -> bool:
 def combined(factor: float, K: Any, plus: Any = None) -> Any:
     """``factor * K + plus``; both matrices may be overwritten."""
     if plus is not None:
+        plus, K = together(plus, K)
         return engine_for(plus).added(plus, K, factor)
     return K if factor == 1 else engine_for(K).multiplied(K, factor)
 

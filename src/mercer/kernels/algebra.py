@@ -22,8 +22,10 @@ from mercer._arrays import (
     is_watched,
     number,
     on_cpu,
+    place_of,
     placed,
     to_single,
+    together,
 )
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, is_whole
@@ -75,20 +77,20 @@ class Constant(Kernel):
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
         shape = (count(X), count(X if Y is None else Y))
-        K = finite(self, lambda: filled(shape, self.value, X))
+        K = finite(self, lambda: filled(shape, self.value, place_of(X)))
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
 
     def diag(self, X: Any) -> Any:
         self.validate()
-        return finite(self, lambda: filled((count(X),), self.value, X))
+        return finite(self, lambda: filled((count(X),), self.value, place_of(X)))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        v = check_vector(v, count(X if Y is None else Y))
+        v = placed(check_vector(v, count(X if Y is None else Y)), place_of(X))
         xp = array_namespace(v)
         total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
-        return xp.broadcast_to(total, (count(X), *v.shape[1:]))
+        return filled((count(X), *v.shape[1:]), 1.0, v) * total
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         self.validate()
@@ -290,11 +292,11 @@ class Sum(_Pair):
         return tuple(c for k in self.parts for c in _adapted(k).contributions(X, Y, weights))
 
     def diag(self, X: Any) -> Any:
-        first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
+        first, second = together(*(_adapted(k).diag(X) for k in self.parts))
         return finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        first, second = _adapted(self.k1).matvec(X, Y, v), _adapted(self.k2).matvec(X, Y, v)
+        first, second = together(*(_adapted(k).matvec(X, Y, v) for k in self.parts))
         return finite(self, lambda: first + second)
 
 

@@ -29,7 +29,7 @@ from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
-from mercer.engine.base import Products
+from mercer.engine.base import Products, combined
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.kernels.identity import identity
@@ -90,7 +90,7 @@ class Kernel(sk.Kernel):
         """
         check_room(X, Y, matrices=2)
         K = self(X, Y)  # which a kernel may keep
-        return K * factor if plus is None else engine_for(plus).added(plus, K, factor)
+        return K * factor if plus is None else combined(factor, K, plus)
 
     def validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
@@ -140,9 +140,10 @@ class Kernel(sk.Kernel):
             return total
         total = 0.0
         for rows, block, lacking in _blocks(self, X, Y):
-            total = total + (block * weights[rows, ...]).sum()
+            some = placed(weights[rows, ...], block)
+            total = total + (block * some).sum()
             if lacking is not None:
-                own = array_namespace(block).linalg.diagonal(weights[rows, rows])
+                own = array_namespace(block).linalg.diagonal(some[:, rows])
                 total = total + (lacking * own).sum()
         return total
 

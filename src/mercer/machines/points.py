@@ -265,10 +265,10 @@ def check_points(
 
     Dense arrays and clouds outside main memory stay there, for kernels of :mod:`mercer.kernels`.
     """
-    kernel = machine.kernel
+    kernel, y = machine.kernel, y if isinstance(y, str) else on_cpu(y)
     if is_on_device(X) and (kernel in ("rbf", "linear") or isinstance(kernel, Kernel)):
         _check_n_features(machine, X, reset=reset)
-        return X, y if isinstance(y, str) else _check_y(on_cpu(y), multi_output=True, estimator=machine)
+        return X, y if isinstance(y, str) else _check_y(y, multi_output=True, estimator=machine)
     tensor = first_tensor(X)
     X = X if tensor is not None and not in_main_memory(tensor) else on_cpu(X)
     if not isinstance(kernel, str) and not getattr(kernel, "requires_vector_input", False):
@@ -310,7 +310,7 @@ def check_weights(rows: int, weights: Any) -> Array:
     """Weights of rows, ones by default; raise for the first invalid row."""
     if weights is None:
         return np.ones(rows)
-    checked = _check_sample_weight(weights, np.empty((rows, 1)), dtype=np.float64)
+    checked = _check_sample_weight(on_cpu(weights), np.empty((rows, 1)), dtype=np.float64)
     wrong = np.flatnonzero((checked < 0) | (checked > MOST_WEIGHT))
     if len(wrong):
         raise ValueError(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer._arrays import count
+from mercer._arrays import count, on_cpu
 from mercer._threads import run
 from mercer._validation import check_whole
 from mercer.kernels.base import Kernel
@@ -76,7 +76,7 @@ def representatives(
     >>> representatives(X, ["a"] * 6 + ["b"] * 2, per_class=2)
     array([1, 4, 6, 7])
     """
-    y = np.asarray(y)
+    y = np.asarray(on_cpu(y))
     if y.ndim != 1 or len(y) != count(X):
         raise ValueError(
             f"X has {count(X)} points, y has shape {y.shape}; give one label for each point"
@@ -125,7 +125,7 @@ def _typical(
     points = _safe_indexing(X, members)
     if getattr(points, "dtype", None) == np.float32:
         points = points.astype(np.float64)
-    K = np.asarray(kernel(points), dtype=float)
+    K = np.asarray(on_cpu(kernel(points)), dtype=float)
     rounding = _ROUNDING * K.diagonal().max()  # of squared distances, before the scale is centred away
     K = _centred(K)
     named = np.zeros((n_init, len(members)), dtype=bool)

@@ -115,7 +115,7 @@ class ExponentialFamily(RadialSpace):
 
     def _check_rows(self, X: Any, name: str) -> None:
         if not engine_for(X).takes_operands:
-            raise TypeError(f"distances of {self!r} are found for NumPy rows; give {name}.numpy()")
+            raise TypeError(f"distances of {self!r} are found for NumPy rows; give {name}.cpu().numpy()")
         if X.shape[1] > _MOST:
             raise ValueError(
                 f"{name} has {X.shape[1]} columns; geodesics are found for {_MOST} parameters at most"

@@ -94,7 +94,7 @@ class HyperbolicSpace(RadialSpace):
         sums = Euclidean().column_sums(p, q, weights * s[:, None] * r)
         return np.pad(sums, ((0, 0), (X.shape[1] - p.shape[1], 0)))
 
-    def distances(self, X: Any, Y: Any = None) -> np.ndarray:
+    def distances(self, X: Any, Y: Any = None) -> Any:
         """Distances ``rho`` between rows, at curvature -1.
 
         Examples
@@ -105,10 +105,10 @@ class HyperbolicSpace(RadialSpace):
         """
         p, s = self.chart(self.check(X, "X"))
         q, r = (p, s) if Y is None else self.chart(self.check(Y, "Y"))
-        out = np.empty((len(p), len(q)))
-        for i in range(len(p)):
-            out[i] = np.sqrt(((q - p[i]) ** 2).sum(axis=1) * (s[i] * r) / 2)
-        return 2 * np.arcsinh(out)
+        xp = array_namespace(p)
+        rows = range(p.shape[0])
+        squares = xp.stack([xp.sum((q - p[i, :]) ** 2, axis=1) * (s[i] * r) for i in rows])
+        return 2 * xp.asinh(xp.sqrt(squares / 2))
 
 
 @dataclass(frozen=True, repr=False)

@@ -71,7 +71,7 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
         """``8 k``: see :class:`DistributionSpace`."""
         return 8.0 * (n - 1)
 
-    def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
+    def fisher_distances(self, X: Any, Y: Any = None) -> Any:
         """Distances in the Fisher metric, ``sqrt(2 k) rho``."""
         distances = self.distances(X, Y)
         k = int(np.shape(X)[1]) - 1
@@ -168,7 +168,7 @@ class NormalProduct(DistributionSpace):
         """Checked rows of each feature on its own, points of ``NormalFamily()``."""
         return [X[:, j : j + 2] for j in range(0, int(X.shape[1]), 2)]
 
-    def distances(self, X: Any, Y: Any = None) -> np.ndarray:
+    def distances(self, X: Any, Y: Any = None) -> Any:
         """Distances ``sqrt(sum_j rho_j^2)`` between rows, at curvature -1.
 
         Examples
@@ -181,11 +181,10 @@ class NormalProduct(DistributionSpace):
         right = left if Y is None else self.factors(self.check(Y, "Y"))
         if len(left) != len(right):
             raise ValueError(f"X has {2 * len(left)} columns, Y has {2 * len(right)}; they must agree")
-        squares = np.zeros((len(left[0]), len(right[0])))
-        for first, second in zip(left, right, strict=True):
-            squares += NormalFamily().distances(first, second) ** 2
-        return np.sqrt(squares)
+        pairs = zip(left, right, strict=True)
+        squares = sum(NormalFamily().distances(first, second) ** 2 for first, second in pairs)
+        return array_namespace(squares).sqrt(squares)
 
-    def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
+    def fisher_distances(self, X: Any, Y: Any = None) -> Any:
         """Distances in the Fisher metric, ``sqrt(2)`` times :meth:`distances`."""
         return math.sqrt(2) * self.distances(X, Y)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import on_cpu
 from mercer._repr import listed
 from mercer._validation import is_number
 from mercer.engine import Engine
@@ -217,7 +218,7 @@ class ProductSpace(Space):
         right = left if Y is None else self._split(Y, "Y")
         parts = zip(self.spaces, left, right, times, strict=True)
         squares = [
-            np.asarray(self._ask(j, space.distances, x, y)) ** 2 / time
+            on_cpu(self._ask(j, space.distances, x, y)) ** 2 / time
             for space, (j, x), (_, y), time in parts
         ]
         return np.sqrt(np.sum(squares, axis=0))

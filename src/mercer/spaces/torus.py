@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import Array, asarray_like
+from mercer._arrays import asarray_like
 from mercer._validation import refuse_rows
 from mercer.laws import Law
 from mercer.spaces.base import RowSpace
@@ -125,7 +125,7 @@ class Torus(RowSpace):
         """Checked rows, column by column."""
         return [X[:, j : j + 1] for j in range(int(X.shape[1]))]
 
-    def distances(self, X: Any, Y: Any = None) -> Array:
+    def distances(self, X: Any, Y: Any = None) -> Any:
         """Distances between rows, ``sqrt(sum_j a_j^2)`` with the angles a_j between them, in radians.
 
         Examples
@@ -135,7 +135,9 @@ class Torus(RowSpace):
         array([[0.349066]])
         """
         P, Q = self.check_pair(X, Y)
-        return np.asarray(np.sqrt((wrapped(P[:, None] - (P if Q is None else Q)) ** 2).sum(axis=2)))
+        xp = array_namespace(P)
+        angles = wrapped(P[:, None, :] - (P if Q is None else Q)[None, :, :])
+        return xp.sqrt(xp.sum(angles**2, axis=2))
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> Realisation:
         """A product over the columns, or a sum over the lattice: see :meth:`Space.realise`."""

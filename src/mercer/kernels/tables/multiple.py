@@ -166,7 +166,7 @@ class MultipleKernel(Kernel):
         self.validate()
         learnt = self._of([part.learnt_from(X, y) for part in self.kernels])
         if y is not None and self.weights is None and self.learnt_weights is None:
-            self._check_targets(np.asarray(y))
+            self._check_targets(np.asarray(on_cpu(y)))
             problem = _Problem.of(learnt.kernels, X, y, self._most_rows)
             learnt.learnt_weights = problem.weights(self.objective, self.alpha)
         return learnt
@@ -260,7 +260,7 @@ class _Problem:
     @classmethod
     def of(cls, kernels: Sequence[Kernel], X: Any, y: Any, most: int) -> _Problem:
         """Look at some of the points."""
-        y = np.asarray(y)
+        y = np.asarray(on_cpu(y))
         if count(X) != len(y):
             raise ValueError(f"X has {count(X)} points, but y has {len(y)} targets")
         y = _checked_targets(y)

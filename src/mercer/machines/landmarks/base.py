@@ -220,7 +220,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         sample = rows.sample(seed, most)
         if not len(sample.y) or (sample.weight is not None and not sample.weight.any()):
             raise ValueError("there are no rows of positive weight; give some rows a positive weight")
-        sample = replace(sample, X=sample.X if self._opaque else on_cpu(sample.X))
+        sample = replace(sample, X=on_cpu(sample.X))
         y = sample.y[:, 0] if sample.y.ndim == 2 and sample.y.shape[1] == 1 else sample.y
         try:
             kernel = learnt_kernel(self.kernel, self.scale, sample.X, y, sample.weight)
