@@ -70,7 +70,7 @@ def as_sparse_as(other: Any, X: Any) -> Any:
 
 
 def is_foreign(X: Any) -> bool:
-    """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
+    """Tell whether X is an array of a library other than NumPy (torch, JAX, array-api-strict)."""
     if isinstance(X, np.ndarray) or not hasattr(X, "shape"):
         return False  # the most common answers first, for the sake of small Gram matrices
     if is_torch_array(X):
@@ -277,7 +277,7 @@ def with_diagonal(K: Any, values: Any) -> Any:
 
 
 def has_overflowed(values: Any) -> bool:
-    """Tell whether an array of another library than NumPy (which raises by itself) is not finite."""
+    """Tell whether an array of a library other than NumPy (which raises by itself) is not finite."""
     if not is_foreign(values):
         return False
     xp = array_namespace(values)
@@ -381,7 +381,7 @@ def scale_rows(X: Any, by: Any) -> Any:
 
 
 def square_root(x: Any) -> Any:
-    """Square root; on other libraries than NumPy with derivative 0 at 0 instead of a NaN."""
+    """Square root; for libraries other than NumPy with the derivative 0 at 0 instead of a NaN."""
     if is_numpy_array(x):
         return np.sqrt(x)
     xp = array_namespace(x)
@@ -442,10 +442,9 @@ def line_of(tile: NDArray[Any]) -> tuple[NDArray[Any], int]:
 
 
 def aligned(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
-    """Zeros, each row of which begins with a line of the cache: at least so many columns.
+    """Zeros whose rows begin at cache lines, with at least the given number of columns.
 
-    Loads across two lines, which is every one of eight numbers where rows begin elsewhere, take
-    twice as long.
+    Where rows begin elsewhere, every load of eight numbers crosses two lines and takes twice as long.
     """
     few = _LINE // np.dtype(dtype).itemsize
     columns += -columns % few

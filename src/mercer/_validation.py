@@ -189,7 +189,7 @@ def estimator_rows(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def refuse_foreign(X: Any, complaint: str) -> None:
-    """Raise for arrays of another library than NumPy and SciPy."""
+    """Raise for arrays of libraries other than NumPy and SciPy."""
     if is_foreign(X):
         raise TypeError(complaint)
 

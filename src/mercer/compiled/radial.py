@@ -23,7 +23,7 @@ def zonal_sweep(u, n, first, coefficients, even, odd):
     """Add up a zonal series at the points ``w = 1 - u``, even and odd levels apart.
 
     ``P_(l+1) - P_l = (l (P_l - P_(l-1)) - (2l + n - 2) u P_l) / (l + n - 2)`` keeps full relative
-    accuracy of ``1 - P_l`` as u -> 0, where the textbook recurrence loses l^2 roundings.
+    accuracy of ``1 - P_l`` as u -> 0, where the textbook recurrence accumulates l^2 rounding errors.
     ``coefficients[k]`` belongs to level ``first + k``; levels before are stepped over, not added.
     """
     last = first + coefficients.size - 1

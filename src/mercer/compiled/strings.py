@@ -206,7 +206,7 @@ def gappy_sums(codes, offsets, texts, others, length, decay, values):
 
 @jit(fastmath={"contract"})
 def gappy_slopes(codes, offsets, texts, others, length, decay, values, slopes):
-    """Like :func:`gappy_sums`, with derivatives of the sums by the logarithm of the decay."""
+    """Like :func:`gappy_sums`, with derivatives of the sums in the logarithm of the decay."""
     width, lanes = others.shape
     tails = np.empty((length, width + 1, lanes))
     tilts = np.empty((length, width + 1, lanes))

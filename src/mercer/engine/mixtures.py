@@ -40,7 +40,7 @@ class Mixtures(Protocol):
         """``log |I + Sx / eta|`` of each cloud on the left."""
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
-        """``tr S (S + eta I)^-1``, the derivative of ``-log |I + S / eta|`` by log eta."""
+        """``tr S (S + eta I)^-1``, minus the derivative of ``log |I + S / eta|`` in log eta."""
 
     def matrices(self, left: Index, right: Index) -> Array:
         """Symmetric matrices with the non-zero eigenvalues of ``S / eta``; two more axes."""

@@ -266,7 +266,7 @@ def _shape(rows: int, columns: int, length: int) -> tuple[int, int]:
 
 
 def _evenly(size: int, most: int, multiple: int) -> int:
-    """Length of equal parts, at most so long, whose number is a multiple; of one part the whole."""
+    """Length of equal parts of at most ``most``; their number is a multiple unless one is enough."""
     parts = -(-size // most)
     return size if parts <= 1 else -(-size // (parts + -parts % multiple))
 

@@ -34,8 +34,8 @@ class PriorWeights:
     """A kernel in terms of features ``phi_j`` and of functions ``psi_r`` that represent the rest.
 
     ``k(x, x) = sum_j variances_j phi_j(x)^2 + sum_r rest_r psi_r(x)``.  ``slopes`` are derivatives of
-    the logarithms of the variances, and ``rest_slopes`` of the rest, by the logarithms of the kernel's
-    free hyperparameters.
+    the logarithms of the variances, and ``rest_slopes`` of the rest, with respect to the logarithms of
+    the kernel's free hyperparameters.
     """
 
     variances: Array

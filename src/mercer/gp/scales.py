@@ -73,7 +73,7 @@ class ScaledEvidence:
         return solution.value(left), np.concatenate([slopes, others])
 
     def _slopes(self, part: slice, log_factors: Array, by_rows: _RowSlopes) -> Array:
-        """Derivatives by the logarithms of the factors, of a few rows."""
+        """Derivatives with respect to the logarithms of the factors, from a few rows."""
         y = self.y[part]
         weight = np.ones(len(y)) if self.weight is None else self.weight[part]
         moving = torch.tensor(log_factors, requires_grad=True)
@@ -93,7 +93,7 @@ class ScaledEvidence:
 
 @dataclass(frozen=True, eq=False)
 class _RowSlopes:
-    """Derivatives of the bound by the features of a row, and (``of_square``) by its ``|x|^(2p)``."""
+    """Derivatives of the bound in the features of a row, and (``of_square``) in its ``|x|^(2p)``."""
 
     mean: Array
     noise: float

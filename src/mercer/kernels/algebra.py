@@ -348,7 +348,7 @@ class Product(_Pair):
         return [], self
 
     def _columns(self, kernel: sk.Kernel, K: Any, G: Any) -> list[Any]:
-        """Derivatives by all hyperparameters, from those G by the ones of the factor with values."""
+        """Derivatives in all hyperparameters, from the values K and the derivatives G of one factor."""
         found = []
         for part in self.parts:
             if isinstance(part, Product) and part is not kernel:
@@ -445,7 +445,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
         return tuple(replace(own, exact=own.exact and self.exponent == 1) for own in found)
 
     def _slope(self, K: Any) -> Any:
-        """Derivative of the power by the kernel's values."""
+        """Derivative of the power with respect to the kernel's values."""
         return self.exponent * K ** (self.exponent - 1)
 
     def diag(self, X: Any) -> Any:

@@ -149,7 +149,7 @@ class Survey:
         return value
 
     def _slope(self, value: float) -> float:
-        """Derivative of the decay by the logarithm of the parameter, near a value."""
+        """Derivative of the decay with respect to the logarithm of the parameter, near a value."""
         if len(self._seen) == 1:
             for sign in (1, -1):
                 next(self._steps(math.log(value), sign), None)

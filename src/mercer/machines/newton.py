@@ -69,7 +69,7 @@ class LargeNewton:
         self._patience, self._objective = 1.0, -math.inf
 
     def after(self, moved: int, solution: Solution) -> Solution:
-        """The solution after a block of so many coefficients, possibly improved by a step."""
+        """The solution after a block of this many coefficients, possibly improved by a step."""
         self._since += moved
         by_block = (solution.objective - self._objective) / max(moved, 1)
         self._objective = solution.objective

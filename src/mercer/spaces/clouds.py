@@ -15,7 +15,7 @@ from mercer._arrays import finite_rows, is_single, is_sparse_tensor, is_watched,
 from mercer._validation import refuse_complex
 from mercer.engine.clouds import Array, Clouds, Index, as_points, home
 
-#: Weights must sum to 1 up to this, or up to some roundings of their own precision.
+#: Weights must sum to 1 up to this, or up to some rounding errors in their own precision.
 _TOLERANCE = 1e-9
 _ROUNDINGS = 8
 _TUPLE = "a tuple of two means (points, weights); use a list for a cloud of two points"

@@ -238,7 +238,7 @@ class HyperbolicRealisation(Radial):
         return _log_profile(self._law, self._d, self._normalized, True).without_exponential
 
     def log_slope(self, w: np.ndarray) -> np.ndarray:
-        """Derivative of the logarithm by the invariant."""
+        """Derivative of the logarithm with respect to the invariant."""
         return self.log_profile().slope(w)  # type: ignore[attr-defined]
 
     def log_table(self) -> Profile:

@@ -34,8 +34,8 @@ _MOST_LOST = 600
 #: The integral of half a step: nodes on each panel; panels per octave; where they end, in octaves, and
 #: how far below the root of the smallest distance they begin.
 _NODES, _PER_OCTAVE, _LAST, _MARGIN = 20, 2, 3.5, 6
-#: Half steps look so much further than the distance they are taken at, and from zero so many octaves
-#: below the smallest distance.
+#: How much further half steps look than the distance they are taken at, and how many octaves below
+#: the smallest distance they look from zero.
 FURTHER, NEARER = 4.0**_LAST, 2 * _MARGIN + 2
 
 
@@ -52,7 +52,7 @@ class Generator(ABC):
 
 
 class GaussianGenerator(Generator):
-    """``exp(-y / 4t)``, for the heat kernel; with ``slope``, its derivative by log t."""
+    """``exp(-y / 4t)``, for the heat kernel; with ``slope``, its derivative with respect to log t."""
 
     def __init__(self, t: float, slope: bool = False) -> None:
         self._t, self._slope = t, slope
@@ -67,7 +67,7 @@ class BesselGenerator(Generator):
     """``z^q K_q(z)`` with ``z = sqrt(rate y)``, for the Matern kernel.
 
     Up to a factor it is the mixture ``int t^(q-1) exp(-rate t - y / 4t) dt`` of Gaussians.  Its k-th
-    derivative by ``z^2`` is ``(-1/2)^k z^(q-k) K_(q-k)(z)``.
+    derivative with respect to ``z^2`` is ``(-1/2)^k z^(q-k) K_(q-k)(z)``.
     """
 
     def __init__(self, q: float, rate: float) -> None:

@@ -30,7 +30,7 @@ def side(P: Clouds, width: int = WIDTH) -> int:
 
 
 def groups(P: Clouds, points: int, most: int | None = None) -> list[Index]:
-    """Groups of clouds of similar size, with at most so many points or clouds."""
+    """Groups of clouds of similar size, with a limited number of points or clouds."""
     return P.groups(points, most, _SPREAD)
 
 

@@ -71,10 +71,10 @@ class InducingEvidence:
     ``units``.  Those of a table have its columns, standardised; factors move them along with the rows.
 
     With features ``phi = L^-1 k``, weights of posterior mean mu and covariance S, amplitude a and noise
-    s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` by the values k of
-    the kernel at a row, and ``-L^-T (mu mu' / a + a G / s - 1 + S / a) L^-1 / 2`` by its matrix at the
-    inducing points.  The rest is the chain rule.  An evaluation costs two passes over the rows,
-    O(m M^2 + M^3).
+    s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` with respect to the
+    values k of the kernel at a row, and ``-L^-T (mu mu' / a + a G / s - 1 + S / a) L^-1 / 2`` with
+    respect to its matrix at the inducing points.  The rest is the chain rule.  An evaluation costs two
+    passes over the rows, O(m M^2 + M^3).
 
     Parameters
     ----------
@@ -197,14 +197,14 @@ def unit(raw: Array) -> tuple[Array, Array]:
 
 
 def through_length(by_directions: Array, directions: Array, lengths: Array) -> Array:
-    """Derivatives by vectors, from those by their directions."""
+    """Derivatives with respect to vectors, from those with respect to their directions."""
     along = np.einsum("ij,ij->i", by_directions, directions)[:, None]
     return (by_directions - along * directions) / lengths
 
 
 @dataclass(frozen=True, eq=False)
 class _KernelSlopes:
-    """Derivatives of the bound by values of the kernel."""
+    """Derivatives of the bound with respect to values of the kernel."""
 
     alpha: Array
     matrix: Array
@@ -234,7 +234,7 @@ class _KernelSlopes:
         return cls(white.T @ mean, outside["matrix"], outside["between"], s, of_square)
 
     def between_points(self, features: InducingFeatures) -> Array:
-        """Half the derivatives by the inducing points, of their matrix."""
+        """Half the derivatives of the bound in the inducing points, through their matrix."""
         w = features.points @ features.points.T
         slopes = features.zonal.slopes(w, out=np.empty_like(w))
         slopes *= self.between
@@ -242,7 +242,7 @@ class _KernelSlopes:
         return slopes @ features.points
 
     def of_parameters(self, features: InducingFeatures, by_total: float) -> Array:
-        """Derivatives by the kernel's hyperparameters, of its matrix at the points and of k(x, x)."""
+        """Derivatives of the bound in the kernel's hyperparameters, through its matrix and k(x, x)."""
         w = features.points @ features.points.T
         w[np.diag_indices_from(w)] = 1.0
         found = []

@@ -147,7 +147,7 @@ class RegularizedMoment(CloudKernel):
         return moment - degree * np.log(unit) - rank / 2 * np.log(S).sum(axis=-1)
 
     def _logarithm_slope(self, spectra: Array) -> Array:
-        """Derivative by log eps."""
+        """Derivative with respect to log eps."""
         return np.imag(self._logarithm(spectra, number(self.eps) * _STEP)) / _STEP
 
 

@@ -94,7 +94,7 @@ class GappySubsequence(StringKernel):
         return self._in_range(out)
 
     def _subsequences(self, P: Sequences, Q: Sequences | None, slope: bool) -> Array:
-        """Gram matrix, or its derivative by the logarithm of the decay."""
+        """Gram matrix, or its derivative with respect to the logarithm of the decay."""
         symmetric = Q is None
         Q = P if Q is None else Q
         if self.length > min(P.lengths.max(), Q.lengths.max()):

@@ -22,11 +22,11 @@ GIVEN = (*USED, "identifier")
 _BLOCK, _ZEROS, _SOME_ZEROS = 8, 0.5, 0.2
 #: Columns of a block from which on whole numbers between them belong to it, zero or not.
 _LARGE_BLOCK = 30
-#: A text has at least so many words on average; labels differ in at most this share of the rows.
+#: A text has at least this many words on average; labels differ in at most this share of the rows.
 _WORDS, _REPEATED = 3.0, 0.5
 #: Labels that differ in more than this share of the rows name the rows.
 _UNIQUE = 0.9
-#: A string of letters has at least so many of them in half of the rows.
+#: A string of letters has at least this many of them in half of the rows.
 _LETTERS = 8
 #: More different values than most columns of labels have.
 _MANY = 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
 #: Largest squared number of characters for which subsequences with gaps are affordable.
 _GAPPY_LIMIT = 3e9
-#: Words of a text, on average over at most so many strings.
+#: Words of a text, on average over at most this many strings.
 _WORDS, _LOOKED_AT = 3.0, 1000
 _OF_WORDS = "letters are compared; to compare words, give a data frame with a column of texts (--words)"
 #: Number of characters of a string that a report shows.
