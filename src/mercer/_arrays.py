@@ -15,14 +15,14 @@ from scipy import sparse
 
 Array = NDArray[np.float64]
 
-#: Most bytes that are copied from a device through pinned memory, which is four times faster but
+#: Largest number of bytes copied from a device through pinned memory, which is four times faster but
 #: scarce.
 _PINNED = 2**26
 #: Elements of a tile that are copied at a time.
 _COPIED = 2**16
 #: The largest number in single precision.
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
-#: Bytes of a line of the cache.
+#: Bytes of a cache line.
 _LINE = 64
 #: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
 _CUDA = (2, 13)
@@ -156,7 +156,7 @@ def on_cpu(X: Any) -> Any:
 
 
 def placed(values: Any, like: Any) -> Any:
-    """Return an array as one of the library, and on the device, of another one, with its derivatives."""
+    """Return an array converted to the library and the device of another, with its derivatives."""
     if not is_foreign(like):
         return values
     if is_torch_array(values) and is_torch_array(like):
@@ -167,7 +167,7 @@ def placed(values: Any, like: Any) -> Any:
 
 
 def asarray_like(values: Any, like: Any) -> Any:
-    """Return numbers as an array of the library, in the precision and the place of another one."""
+    """Return numbers as an array with the library, precision and device of another."""
     return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
@@ -248,7 +248,7 @@ def selectable(X: Any) -> Any:
 
 
 def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
-    """Return an array of one number, perhaps a tensor, in the precision and place of another array."""
+    """Return an array of one number, perhaps a tensor, with the precision and device of another."""
     if not is_foreign(like):
         if is_watched(value):
             raise TypeError(
@@ -286,7 +286,7 @@ def has_overflowed(values: Any) -> bool:
 
 
 def constant_rows(X: Any, value: float) -> Any:
-    """Return the same number for each row of X, in X's precision and place."""
+    """Return the same number for each row of X, in X's precision and on its device."""
     return filled((X.shape[0],), value, X)
 
 

@@ -24,9 +24,9 @@ from mercer.kernels.base import Kernel, has_range
 from mercer.kernels.tables.summary import in_short, of_columns
 
 Array = NDArray[np.float64]
-#: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
+#: Smallest difference from 1, and smallest similarity of neighbours, of a matrix that is not degenerate.
 _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
-#: Size of the sample for that test, least number of points, tolerance and common share of equal ones.
+#: Size of the sample for that test, smallest number of points, tolerance, and usual share of equal ones.
 _LOOKED_AT, _FEWEST, _EQUAL, _OFTEN_EQUAL = 400, 4, 1e-12, 0.1
 #: Coefficients, or sums over a matrix, below this part of the largest are rounding errors.
 _NO_PART = 1e-12

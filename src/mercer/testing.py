@@ -26,7 +26,7 @@ from mercer.special.zonal import SlowDecay
 
 __all__ = ["check_kernel", "check_space"]
 
-#: Points that are looked at, and features that are compared with them.
+#: Number of points examined, and of features compared with their Gram matrix.
 _SIZE, _FEATURES = 40, 300
 #: Diffusion time on spaces without a natural unit.
 _TIME = 0.5

@@ -11,7 +11,7 @@ from mercer.compiled.profiles import coordinates
 _LANES = 32
 
 #: Squared distances below this share of ``|p|^2 + |q|^2`` are those of close points, and the share of
-#: pairs from which on it is faster to take all sums over coordinates.
+#: close pairs above which it is faster to take all sums over coordinates.
 _CLOSE, _MANY = 0.125, 0.05
 
 #: A zonal polynomial and its increment below this have died out: the envelope of P_l falls with l.
@@ -157,8 +157,8 @@ def differences_from_products(tile, step, rows, columns, p, squares, scales, q, 
 def sparse_differences(tile, begin, skip, P, squares, Q, others, symmetric):
     """The same for products of sparse rows from ``begin`` and ``skip`` on, without factors.
 
-    Rows are starts, sorted columns and values.  Of a symmetric tile the part from the diagonal on is
-    defined.
+    Rows are starts, sorted columns and values.  Only the part of a symmetric tile from the diagonal on
+    is defined.
     """
     (starts, columns, values), (their_starts, their_columns, their_values) = P, Q
     for i in range(tile.shape[0]):

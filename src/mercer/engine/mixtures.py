@@ -28,7 +28,7 @@ TOO_SMALL = "a covariance is not positive semidefinite; eta is too small for its
 
 
 class Mixtures(Protocol):
-    """Covariances S of the mixtures of pairs of clouds; tiles by the numbers of the clouds."""
+    """Covariances S of the mixtures of pairs of clouds, in tiles given by indices of the clouds."""
 
     #: Largest number of clouds in the rows and in the columns of a tile, if there is one.
     most: int | None

@@ -30,6 +30,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     The error of every entry of ``F @ F.T`` is at most ``error_``; on a graph this is the largest omitted
     weight, accurate to about 1e-6.  For a kernel with ``normalized=True`` rows are scaled to norm 1,
     which at most doubles the error.
+
     Graphs of up to 4000 nodes are decomposed completely.  For larger ones eigenpairs come from Lanczos
     iteration, with one pass over the edges per step, or from a sparse factorisation if the end of the
     spectrum is too crowded for it (rings, grids, road maps).
@@ -37,8 +38,8 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     kernel : ArcCosine, or a kernel on Sphere, Simplex, Projective, Torus, Rotations or Graph
-        On a graph the weights must rise or fall along the spectrum, as those of ``Heat``, ``Matern``,
-        ``Exponential``, ``VonNeumann`` and ``Power`` do.
+        On a graph the weights must rise or fall along the spectrum, like those of ``Heat``, ``Matern``,
+        ``Exponential``, ``VonNeumann`` and ``Power``.
     n_components : int
         Number of features; on a graph at most the number of nodes.
     random_state : int

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 USUAL = 500
 #: Rows whose features are in memory at a time, in each thread; more on a device.
 ROWS = 1024
-#: Longest row whose squares of squares are numbers.
+#: Longest row whose fourth powers do not overflow.
 _LONGEST = 1e70
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 #: Rows whose features are differentiated at a time.
 _ROWS = 2048
-#: Most features that scales are learnt with: there may be more afterwards.
+#: Largest number of features with which scales are learnt; there may be more afterwards.
 _FEATURES = 500
 #: Range of the logarithms of the factors: a column at the lower end has no effect.
 _RANGE = (-6.0, 6.0)
@@ -40,7 +40,7 @@ class ScaledEvidence:
     Parameters
     ----------
     features : HarmonicFeatures
-        Of a table, with all factors one.
+        Features of a table, with all factors one.
     kernel : Kernel
     X, y : arrays of shape (m, d) and (m, q)
         Raw rows, and standardised targets.

@@ -115,7 +115,7 @@ def times(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus:
     """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
     with np.errstate(over="ignore", invalid="ignore"), suppress(FloatingPointError):  # of a sum
         K = _adapted(kernel).multiple(factor, X, Y, plus)
-        # Threads and compiled loops multiply without a word.
+        # Threads and compiled loops overflow without a warning.
         known = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
         if known and (plus is None or not has_overflowed(K)):
             return K
@@ -123,7 +123,7 @@ def times(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus:
 
 
 class _Adapted(Kernel):
-    """A kernel of scikit-learn as one of this package: of points anywhere, computed in main memory."""
+    """A kernel of scikit-learn as one of this package, for points on any device; it runs on the CPU."""
 
     def __init__(self, kernel: sk.Kernel) -> None:
         self.kernel = kernel

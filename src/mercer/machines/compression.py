@@ -17,7 +17,7 @@ from mercer.machines.program import Array
 #: Errors this many times as large as typical values are warned about; smaller ones may be a loose
 #: bound.
 _WIDE = 3.0
-#: Relative rounding of Gram matrices that is added to their diagonal.
+#: Relative rounding error of Gram matrices, which is added to their diagonal.
 _RIDGE = 1e-12
 
 
@@ -43,7 +43,7 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
     X : m points
     coefficients : array of shape (m,) or (m, q)
     size : int
-        Most landmarks.
+        Largest number of landmarks.
 
     Returns
     -------

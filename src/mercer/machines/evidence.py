@@ -20,7 +20,7 @@ from mercer.machines.pivots import Preconditioner, pivoted_cholesky
 from mercer.machines.points import Points, check_targets, learnt_kernel, products
 from mercer.machines.program import Array
 
-#: Columns of the factor that preconditions, most steps of the Lanczos method, and most iterations of
+#: Columns of the preconditioning factor, and largest numbers of Lanczos steps and of iterations of
 #: conjugate gradients.
 _RANK, _STEPS, _ITERATIONS = 500, 100, 1000
 #: Relative residual of linear systems, change of a sum of logarithms that ends the Lanczos method in
@@ -95,7 +95,7 @@ def log_evidence(
         Variance of the noise: the ``alpha`` of :class:`KernelRidge`, whose predictions are the means of
         the process.
     n_probes : int
-        Random vectors, from 2; errors shrink with the square root of their number.
+        Number of random vectors, at least 2; errors shrink with its square root.
     random_state : int
         Seed of the pivots and vectors.
 
@@ -105,8 +105,10 @@ def log_evidence(
 
     References
     ----------
-    Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", 2017.
-    Wenger et al., "Preconditioning for scalable Gaussian process hyperparameter optimization", 2022.
+    .. [1] S. Ubaru, J. Chen, Y. Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature",
+       SIAM Journal on Matrix Analysis and Applications 38, 2017.
+    .. [2] J. Wenger et al., "Preconditioning for scalable Gaussian process hyperparameter
+       optimization", ICML 2022.
 
     Examples
     --------
@@ -257,7 +259,7 @@ def _error(values: Array) -> float:
 
 
 def _slope(kernel: Kernel, X: Any, V: Array, j: int) -> Array:
-    """Products with the derivative of the Gram matrix in one entry of theta, by central differences."""
+    """Products with the derivative of the Gram matrix in an entry of theta, by central differences."""
     sides = []
     for step in (_STEP, -_STEP):
         moved = clone(kernel)

@@ -148,7 +148,7 @@ class Batch:
 def in_batches(
     programs: list[list[Program]], K: Any, indices: list[Index], tol: float, room: float
 ) -> list[tuple[Batch, list[int]]]:
-    """A batch of the small programs and one of the others, each with the numbers of its programs.
+    """A batch of the small programs and one of the others, each with the indices of its programs.
 
     Parameters are those of :class:`Batch`.
     """

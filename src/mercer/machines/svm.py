@@ -27,11 +27,11 @@ from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Batch, in_batches, solve_paths
 
-#: Least bytes for rows that are gathered, whatever the limit.
+#: Smallest number of bytes for gathered rows, whatever the limit.
 _LEAST_ROOM = 2.0**26
-#: Part of the memory for a block and its rows; the rest is for intermediate results.
+#: Share of the memory for a block and its rows; the rest is for intermediate results.
 _KEPT = 0.7
-#: Most columns of the factor that preconditions Newton steps, and its part of the memory.
+#: Largest number of columns of the factor that preconditions Newton steps, and its share of the memory.
 _RANK, _FACTOR = 500, 0.1
 #: Bytes for a block of points on a device, and how many columns of a product take as long as one
 #: column of a block there.
@@ -152,7 +152,7 @@ class SupportVectorMachine(BaseEstimator):
     def _parts(
         self, programs: list[Program], indices: list[Any], K: Any
     ) -> list[tuple[Batch, list[int], int, int]]:
-        """Batches, the numbers of their programs, and which of these to try in each call."""
+        """Batches, the indices of their programs, and which of these to try in each call."""
         number = len(programs)
         if number == 1:
             return []

@@ -78,7 +78,7 @@ class DaskRows(RowSource):
     def sums(
         self, job: Callable[[Block], Any], start: int, in_rounds: bool
     ) -> Iterator[tuple[int, Any]]:
-        """See :class:`RowSource`; positions are numbers of partitions."""
+        """See :class:`RowSource`; positions are indices of partitions."""
         import dask
 
         count = len(self._parts)

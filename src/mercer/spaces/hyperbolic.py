@@ -26,7 +26,7 @@ from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME,
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
 COORDINATES = ("halfspace", "ball", "hyperboloid")
 
-#: Least smoothness of Matern kernels; and the largest, at which compiling takes seconds.
+#: Smallest smoothness of Matern kernels; and the largest, at which compiling takes seconds.
 _LEAST_NU, _MOST_NU = 0.25, 1e4
 
 

@@ -28,7 +28,7 @@ _RESOLVED = 4 * EPS
 _PHASE = 4.0
 #: Logarithm of the density, relative to its maximum, that is left out beside the polynomials' own size.
 _LOG_NEGLIGIBLE = 80.0
-#: Halvings of a panel, and most panels in all.
+#: Largest number of halvings of a panel, and of panels in all.
 _MOST_HALVINGS, _MOST_PANELS = 48, 20_000
 #: Coefficients below this part of the shape that do not fall in either half are its rounding errors.
 _NOISE = 1e-6

@@ -215,7 +215,7 @@ def squared_distance(rho: float, count: int, bits: int | None) -> list[Any]:
 
 @cache
 def _at_one(count: int, bits: int) -> Any:
-    """The series of ``arcosh(1 + u)^2`` in u, as a polynomial, in the precision given and in force."""
+    """The series of ``arcosh(1 + u)^2`` in u, as a polynomial; ``bits`` tells precisions apart."""
     y = [flint.arb(0), flint.arb(2)]
     for j in range(1, count):
         y.append(-j * j * y[j] / ((j + 1) * (2 * j + 1)))
@@ -232,7 +232,7 @@ class HalfStep:
     log : callable
         ``log D_(d+1)`` at distances.
     power : float
-        That of rho^2 with which ``D_(d+1)`` diverges at 0, or 0.
+        Power of rho^2 with which ``D_(d+1)`` diverges at 0, or 0.
     octaves : int
         Distances are zero or at least 2 to the power minus this.
     """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import Array
 
-#: Times from which on cosines are summed.
+#: Times from which cosines are summed.
 _LONG = 1.0
 #: Terms below this, relative to the largest, are left out.
 _LOG_LEAST = -40.0

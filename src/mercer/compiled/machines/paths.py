@@ -30,8 +30,8 @@ def climb_path(
     K, columns, diagonal, p, epsilon, exact, store : as for :func:`mercer.compiled.machines.smo.ascend`
     lower, upper : arrays of shape (settings, m)
     tol, aim : relative duality gap to reach, and what the steps aim at
-    steps : most steps for each setting
-    polish : most steps towards a gap of rounding, after the gap is reached
+    steps : largest number of steps for each setting
+    polish : largest number of steps towards a gap of rounding, after the gap is reached
     b, values : arrays of shape (settings, m), zeros; the solutions and ``Kb``
     found : array of shape (settings, 7): bias, objective, gap, its rounding and the objective's,
         number of rounding errors in the values, steps

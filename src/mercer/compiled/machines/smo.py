@@ -31,7 +31,7 @@ _MULTIPLE, _STRIP = 64, 128
 _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
 #: One test in this many also asks whether rounding hides the gap.
 _RARELY = 8
-#: Most steps between two searches for rows that can be dropped; by default as many as there are rows.
+#: Largest number of steps between two searches for rows that can be dropped; usually the number of rows.
 _SHRINKING = 1000
 #: Rows with the box [0, 0] are kept if they are at most this fraction of all.
 _CARRIED = 0.3
@@ -365,7 +365,7 @@ def ascend(
     roundings : number of rounding errors by which the values are off
     objective : value of the dual objective
     tol : relative duality gap
-    steps : most steps to take
+    steps : largest number of steps
     shrink : whether to leave out coefficients that rest at the ends of their boxes
     exact : whether to compute ``Kb`` anew at the end even if the running values would do
     store : rows of K, with room for two at least; those of all coefficients stay for the next call

@@ -33,9 +33,10 @@ from mercer.rows.statistics import add_rows, collect
 
 Array = NDArray[np.float64]
 
-#: Least and largest factor of a column, in units of the kernel's width by the root of the number of
-#: columns: all columns together always move a row by some of the width.  Without such a floor the bound
-#: is highest where some columns are left out for good, and errors on new rows are larger.
+#: Smallest and largest factor of a column, in units of the kernel's width divided by the square root of
+#: the number of columns: all columns together always move a row by part of the width.  Without such a
+#: floor the bound is highest where some columns are left out altogether, and errors on new rows are
+#: larger.
 _FACTORS = (0.3, 1e4)
 #: Rows and inducing points of the first search.
 FEW, SCOUTS = 2000, 200
@@ -47,18 +48,18 @@ _STARTS = (0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
 _PARTS = np.linspace(0.1, 0.9, 9)
 #: Ratio of the longest to the shortest length scales and times that are tried at the start.
 _LENGTHS, _TIMES = 1e4, 1e6
-#: Most that the unit of a point's coordinates is in standardised columns, or coordinates of the sphere.
-#: Usually it is the width of the kernel: a point matters far less than a scale, being one of hundreds,
-#: and L-BFGS needs far fewer steps if a unit of each matters alike.
+#: Largest unit of a point's coordinates, in standardised columns or coordinates of the sphere.  Usually
+#: the unit is the width of the kernel: a point, one of hundreds, matters far less than a scale, and
+#: L-BFGS needs far fewer steps if a unit of each matters equally.
 _FARTHEST = 10.0
-#: Steps that amplitude and noise of a start are found in.
+#: Number of steps that find the amplitude and noise of a start.
 _TRIAL_STEPS = 10
-#: Widest kernel, as an angle, that scales are learnt with: the cap of the sphere that rows fill is then
+#: Widest kernel, as an angle, with which scales are learnt: the cap of the sphere that rows fill is then
 #: nearly flat, and scales can make up for everything else.
 _WIDEST = 0.3
-#: Most coordinates of inducing points that are learnt; points with more stay at their rows.
+#: Largest number of coordinates of inducing points that are learnt; points with more stay at their rows.
 _COORDINATES = 200_000
-#: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
+#: Smallest and largest number of steps that L-BFGS remembers, and largest number of entries in them.
 _MEMORY, _NUMBERS = (5, 30), 10**7
 
 
@@ -86,7 +87,7 @@ class InducingEvidence:
     scaled : bool
         Whether a table's columns have factors.
     units : array of shape (d,)
-        Of the coordinates of inducing points.
+        Units of the coordinates of inducing points.
     """
 
     inputs: InputMap
@@ -328,7 +329,7 @@ def learn_inducing_points(
     own : array
         Where :class:`Evidence` starts.
     size : int
-        Most inducing points.
+        Largest number of inducing points.
     seed : int
 
     Returns

@@ -12,7 +12,7 @@ from mercer._validation import check_whole, is_whole
 from mercer.engine.posteriors import Array, Sampler, latin_hypercube
 from mercer.kernels.structured import StructuredKernel
 
-#: Samples in a set, and least number of sets, whose spread gives the standard error.
+#: Number of samples in a set, and smallest number of sets, whose spread gives the standard error.
 _SET, _SETS = 32, 8
 
 

@@ -44,8 +44,8 @@ class GappySubsequence(StringKernel):
 
     References
     ----------
-    .. [1] Lodhi, Saunders, Shawe-Taylor, Cristianini & Watkins (2002), Text classification using
-       string kernels.
+    .. [1] H. Lodhi, C. Saunders, J. Shawe-Taylor, N. Cristianini, C. Watkins, "Text classification using
+       string kernels", JMLR 2, 2002.
 
     Examples
     --------

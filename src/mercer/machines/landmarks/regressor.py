@@ -77,9 +77,10 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
 
     References
     ----------
-    Chen, Epperly, Tropp and Webber, "Randomly pivoted Cholesky", 2024.
-    Epperly, Tropp and Webber, "Embrace rejection", 2024.
-    Rudi, Carratino and Rosasco, "Falkon: an optimal large scale kernel method", 2017.
+    .. [1] Y. Chen, E. Epperly, J. Tropp, R. Webber, "Randomly pivoted Cholesky", 2024.
+    .. [2] E. Epperly, J. Tropp, R. Webber, "Embrace rejection", 2024.
+    .. [3] A. Rudi, L. Carratino, L. Rosasco, "Falkon: an optimal large scale kernel method", NeurIPS
+       2017.
 
     Examples
     --------
