@@ -167,6 +167,17 @@ def test_distances_of_vectors() -> None:
         Sphere().distances(np.eye(3), np.eye(2))
 
 
+@pytest.mark.parametrize(("dtype", "metres", "error"), [(float, 0.1, 1e-12), (np.float32, 10.0, 0.1)])
+def test_close_places_are_resolved(dtype: type, metres: float, error: float) -> None:
+    """The guide to maps states these distances; tensors, whose cosines are rounded, resolve less."""
+    step = metres / 1000 / EARTH_RADIUS_KM
+    X = places(200).astype(dtype)
+    Y = (X + np.degrees([step, 0.0])).astype(dtype)
+    angle = np.diag(GLOBE.distances(X.astype(float), Y.astype(float)))
+    values = np.diag(Heat(GLOBE, t=step**2 / 2)(X, Y))
+    assert np.abs(values - np.exp(-(angle**2) / (2 * step**2))).max() < error
+
+
 def test_kilometres() -> None:
     assert great_circle_km([[0.0, 0.0]], [[0.0, 90.0]])[0, 0] == pytest.approx(10007.557)
     # Radii of curvature of the ellipsoid are within 0.6 % of the mean radius.
