@@ -16,8 +16,9 @@ from sklearn.gaussian_process import kernels as sk
 from mercer._arrays import count, evenly_spread, on_cpu, taken
 from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
-from mercer.kernels.algebra import finite, times
+from mercer.kernels.algebra import times
 from mercer.kernels.base import Kernel, nested_params
+from mercer.kernels.constant import finite
 
 Array = NDArray[np.float64]
 #: Largest number of rows from which weights are learnt, and of distinct whole numbers that count as
