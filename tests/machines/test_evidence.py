@@ -1,6 +1,7 @@
 """The evidence from products alone, against dense matrices."""
 
 import importlib
+import re
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,12 @@ def test_systems_that_are_not_solved_are_told(monkeypatch) -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.warns(ConvergenceWarning, match="after 3 iterations with a relative residual of"):
         log_evidence(Gaussian(0.5), X, X[:, 0], 1e-6)
+    with pytest.warns(ConvergenceWarning, match=r"after 3 iterations: .* too large by \S+ of") as told:
+        found = predictive_std(Gaussian(0.5), X, X[:5] + 0.1, 1e-6)
+    stated = float(re.search(r"by (\S+) of", str(told[0].message))[1])
+    K = Gaussian(0.5)(X[:5] + 0.1, X)
+    solved = np.linalg.solve(Gaussian(0.5)(X) + 1e-6 * np.eye(60), K.T)
+    assert 1e-6 < (found**2 - 1 + (K * solved.T).sum(axis=1)).max() < 2 * stated
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

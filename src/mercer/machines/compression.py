@@ -29,6 +29,15 @@ def check_compress(size: Any, kernel: Any) -> None:
         raise ValueError(f"compress must be a whole number of at least 1, or None, got {size!r}")
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ValueError("compress needs points, but the matrix is precomputed; leave it out")
+    if not getattr(kernel, "positive_semidefinite", True):
+        raise _indefinite(kernel)
+
+
+def _indefinite(kernel: Any) -> ValueError:
+    return ValueError(
+        f"compress needs a positive semidefinite kernel, which {kernel!r} is not: there is no distance "
+        "between functions to bound the change by; leave it out"
+    )
 
 
 def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any, Array, float]:
@@ -52,6 +61,8 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
     """
     columns = coefficients.reshape(len(coefficients), -1)
     points = Points(kernel, X)
+    if points.indefinite:  # a function that does not say so
+        raise _indefinite(kernel)
     diagonal = np.maximum(points.diagonal(), 0.0)
     landmarks = taken(X, sampled_pivots(points, size, np.random.default_rng(0))[0])
     K = np.asarray(on_cpu(Points(kernel, landmarks).gram()), dtype=float)

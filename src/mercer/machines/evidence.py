@@ -174,7 +174,8 @@ def predictive_std(
 
     ``s(x)^2 = k(x, x) - k_x' (K + alpha)^-1 k_x``, of the process itself: for observations add alpha.
     The system is solved by conjugate gradients, with a residual r that makes ``s(x)^2`` too large by
-    at most ``|r|^2 / alpha``, and never too small.  The Gram matrix is never stored.
+    at most ``|r|^2 / alpha``, and never too small; if 1000 iterations do not reach ``tol``, a warning
+    says how large that is.  The Gram matrix is never stored.
 
     Parameters
     ----------
@@ -211,14 +212,23 @@ def predictive_std(
     kernel = learnt_kernel(kernel, None, X, None)
     points = Points(kernel, X)
     precondition = Preconditioner(_factor(points, np.random.default_rng(random_state)), alpha)
-    operator, parts = _regular(points, alpha), []
+    operator, parts, worst = _regular(points, alpha), [], 0.0
     for start in range(0, count(new), _BLOCK):
         some = taken(new, np.arange(start, min(start + _BLOCK, count(new))))
         own, K = Points(kernel, some).diagonal(), points.with_others(some).astype(float)
         goals = np.sqrt(alpha * tol * np.maximum(own, 1e-300))
         c, r, _ = conjugate_gradients(operator, K, precondition, goals, _ITERATIONS)
+        worst = max(worst, float((np.linalg.norm(r, axis=0) / goals).max()))
         # 2 k'c - c'Ac, below k'A^-1 k by the square of the residual only.
         parts.append(np.sqrt(np.maximum(own - (c * (K + r)).sum(axis=0), 0.0)))
+    if worst > 1 + 1e-9:
+        warnings.warn(
+            f"conjugate gradients ended after {_ITERATIONS} iterations: squared deviations may be too "
+            f"large by {min(tol * worst**2, 1.0):.1g} of k(x, x), more than tol={tol:g}; raise alpha or "
+            "tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return np.concatenate(parts) if parts else np.empty(0)
 
 
