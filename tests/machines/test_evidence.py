@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.kernels import Gaussian, Heat, MultipleKernel, On, Polynomial, Spectrum
+from mercer.kernels import Gaussian, Heat, MultipleKernel, On, Parametrix, Polynomial, Spectrum
 from mercer.machines import evidence, log_evidence, predictive_std
 from mercer.spaces import Sphere
 
@@ -65,6 +65,7 @@ def test_bad_input_is_named() -> None:
         ((Gaussian(), X, y, "auto"), "alpha must be a positive number, got 'auto'"),
         ((Gaussian(), X, y, np.ones(3)), "alpha must be a positive number"),
         ((Gaussian(), X[:0], y[:0], 1.0), "X holds no points"),
+        ((Parametrix(Sphere(), t=1.0), X, y, 1.0), "not positive semidefinite, so no process has it"),
         ((Gaussian(), X, np.array([1.0, -1e160, 2.0]), 1.0), "row 1 of y is -1e\\+160; rescale y"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -236,6 +236,10 @@ def _check(kernel: Any, X: Any, alpha: Any) -> tuple[Any, float]:
     """Points in double precision, and the variance of the noise as a number, or raise."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be one of mercer.kernels, got {kernel!r}")
+    if not kernel.positive_semidefinite:
+        raise ValueError(
+            f"{kernel!r} is not positive semidefinite, so no process has it as its covariance"
+        )
     if not (is_number(alpha) and 0 < number(alpha) < np.inf):
         raise ValueError(f"alpha must be a positive number, got {alpha!r}")
     if not count(X):

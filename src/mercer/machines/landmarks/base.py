@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ from mercer._validation import check_labels, check_positive, is_whole, refuse_co
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels.base import Kernel
 from mercer.kernels.scale import Unreachable
-from mercer.machines.certificate import NO_CERTIFICATE, Certificate, DualObjective, SampledSum
+from mercer.machines.certificate import Certificate, DualObjective, SampledSum
 from mercer.machines.landmarks.features import (
     LandmarkFeatures,
     Sample,
@@ -261,16 +262,16 @@ class LandmarkMachine(BaseEstimator, ABC):
         self._safe = self._certify(dual.certificate("safe", left_out)).lower
 
     def _certify(self, found: Certificate) -> Certificate:
-        self.objective_, self.certificate_ = found.upper, str(found)
-        self.bounds_ = found.lower, found.upper
         if self._indefinite:
-            self.certificate_ = NO_CERTIFICATE
+            found = replace(found, lower=math.nan)
             warnings.warn(
                 f"the Gram matrix of {self.kernel_!r} has negative eigenvalues: nothing certifies what "
                 "more landmarks would improve",
                 IndefiniteKernelWarning,
                 stacklevel=5,
             )
+        self.objective_, self.certificate_ = found.upper, str(found)
+        self.bounds_ = found.lower, found.upper
         return found
 
     def certify(

@@ -69,7 +69,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     objective_ : float
         The objective U, summed over outputs.
     bounds_ : tuple of float
-        Bounds on the objective with all rows as landmarks.
+        Bounds on the objective with all rows as landmarks; the lower one is NaN if the Gram matrix has
+        negative eigenvalues.
     certificate_ : str
         A bound on what more landmarks would improve.
     statistics_ : Statistics
