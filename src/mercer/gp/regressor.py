@@ -50,7 +50,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
         ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
-        ``Graph``, whose rows are nodes, or a ``Torus``.  Kernels of whole tables (sums and products of
+        ``Graph``, whose rows are nodes, a ``Torus``, ``Rotations``, ``Categories`` with stated labels,
+        or a product of such spaces.  Kernels of whole tables (sums and products of
         :class:`~mercer.kernels.On`), of strings and of clouds use inducing points among the training
         rows, with the hyperparameters that maximise the exact evidence of 500 rows.
     max_features : int, optional
