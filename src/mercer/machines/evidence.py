@@ -145,7 +145,7 @@ def log_evidence(
     if worst > 1 + 1e-9:
         warnings.warn(
             f"conjugate gradients ended after {_ITERATIONS} iterations with a relative residual of "
-            f"{_RESIDUAL * worst:.1g}: the evidence is less exact than its standard error; "
+            f"{_RESIDUAL * worst:.1g}: the evidence is less accurate than its standard error says; "
             "raise alpha",
             ConvergenceWarning,
             stacklevel=2,
