@@ -8,7 +8,7 @@ import torch
 
 from mercer.engine import engine_for
 from mercer.engine.fused import launch, rows
-from mercer.engine.fused.launch import form_of
+from mercer.engine.fused.forms import form_of
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import (
     ArcCosine,

@@ -8,14 +8,10 @@ from mercer.engine.cuda import CudaEngine
 from mercer.engine.fused import launch
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern, Polynomial
-from mercer.spaces import Categories, Hyperbolic, NormalProduct, ProductSpace, Sphere, Torus
-from tests.helpers.device import forbid, points, tensor
+from mercer.spaces import Sphere, Torus
+from tests.helpers.device import MIXED, NORMAL, forbid, mixed_rows, points, tensor
 
 pytestmark = pytest.mark.usefixtures("fused")
-MIXED = ProductSpace(
-    Sphere(), Categories(3), Hyperbolic(), columns=[[0, 1, 2], [3, 4], [5, 6]], remainder="drop"
-)
-NORMAL = ProductSpace(NormalProduct(), Torus(), columns=[[5, 6, 7, 8], [0, 1, 2]], remainder="drop")
 COMBINED = [
     Heat(Sphere()) + Gaussian(),
     0.5 * Heat(Sphere(), t_star=0.3) * Matern(Sphere(), nu=1.5) + Linear() + 2.0,
@@ -28,14 +24,6 @@ COMBINED = [
 ]
 
 
-def rows(m: int, seed: int) -> np.ndarray:
-    """Directions, categories and two points of the half-plane, side by side."""
-    X = points(None, m, 9, seed)
-    X[:, 3:5] = np.random.default_rng(seed).integers(3, size=(m, 2))
-    X[:, [6, 8]] = np.exp(X[:, [6, 8]] / 2)
-    return X
-
-
 @pytest.fixture
 def only_joined(monkeypatch) -> None:
     forbid(monkeypatch, (TorchEngine, "gram"), (CudaEngine, "gram"))  # parts on their own
@@ -44,7 +32,7 @@ def only_joined(monkeypatch) -> None:
 @pytest.mark.usefixtures("only_joined")
 @pytest.mark.parametrize("kernel", COMBINED, ids=repr)
 def test_in_one_pass(kernel) -> None:
-    X, Y = rows(70, 0), rows(130, 1)
+    X, Y = mixed_rows(70, 0), mixed_rows(130, 1)
     Y[0] = X[0]
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 3e-6)):
         A, B = tensor(X, dtype), tensor(Y, dtype)
@@ -60,25 +48,13 @@ def test_in_one_pass(kernel) -> None:
 @pytest.mark.parametrize("kernel", [COMBINED[2], COMBINED[6]], ids=repr)
 def test_products_with_vectors(kernel, monkeypatch) -> None:
     monkeypatch.setattr(launch, "STRIP", 2**14)
-    X, v = rows(150, 0), np.random.default_rng(2).normal(size=(150, 2))
+    X, v = mixed_rows(150, 0), np.random.default_rng(2).normal(size=(150, 2))
     found = kernel.matvec(tensor(X), None, tensor(v))
     np.testing.assert_allclose(found.cpu(), kernel(X) @ v, rtol=1e-11, atol=1e-10)
     single = kernel.matvec(*(tensor(part, torch.float32) for part in (X, X, v[:, 0])))
     assert single.dtype == torch.float32
     expected = kernel(X) @ v[:, 0]
     assert np.abs(np.asarray(single.cpu(), dtype=float) - expected).max() < 1e-5 * np.abs(expected).max()
-
-
-@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # the first call from its thread
-def test_what_is_differentiated_is_not_joined() -> None:
-    kernel, X = COMBINED[0], tensor(rows(20, 0), grad=True)
-    kernel(X).sum().backward()
-    step = 1e-6
-    moved = [np.asarray(X.detach().cpu()).copy() for _ in range(2)]
-    moved[0][3, 1] += step
-    moved[1][3, 1] -= step
-    slope = (kernel(moved[0]).sum() - kernel(moved[1]).sum()) / (2 * step)
-    assert abs(float(X.grad[3, 1]) - slope) < 1e-6 * max(1.0, abs(slope))
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered")  # by Triton's interpreter

@@ -6,7 +6,8 @@ import torch
 
 from mercer.engine import engine_for
 from mercer.engine.fused import rows as fused_rows
-from mercer.engine.fused.launch import Pair, form_of
+from mercer.engine.fused.forms import form_of
+from mercer.engine.fused.launch import Pair
 from mercer.kernels import Heat
 from mercer.profiles import PowerProfile
 from mercer.spaces import Simplex, Sphere

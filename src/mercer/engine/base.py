@@ -109,7 +109,8 @@ class FactorRows(NamedTuple):
 class Term(NamedTuple):
     """A matrix ``profile(L @ R.T)`` that is still to be computed.
 
-    Of :class:`FactorRows` it is ``exp(sum_f profile(u_f))``, u_f the invariants of a pair.
+    Of :class:`FactorRows` it is ``exp(sum_f profile(u_f))``, u_f the invariants of a pair; the profiles
+    of its parameters are then derivatives of ``profile``.
     """
 
     L: Any
@@ -118,8 +119,8 @@ class Term(NamedTuple):
     options: GramOptions
 
 
-#: A sum of products of terms, each with a factor.
-Products = Sequence[tuple[float, Sequence[Term]]]
+#: A sum of products of terms, each with a factor: a number, or a tensor without axes.
+Products = Sequence[tuple[Any, Sequence[Term]]]
 
 
 def product_of_sums(sums: Sequence[Products | None]) -> Products | None:
@@ -207,12 +208,10 @@ class Engine(ABC):
                 sums[part.start] = sums[part.start] + values if part.start in sums else values
         return xp.concat([sums[start] for start in sorted(sums)])
 
-    def weighted_sum(
-        self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN
-    ) -> Any:
-        """Sum of ``weights * profile(L @ R.T)`` without the Gram matrix; None if that is not possible.
+    def weighted_sum(self, products: Products, weights: Any) -> Any:
+        """Sum of weights times a sum of products of Gram matrices, which is not stored.
 
-        See :meth:`gram`; weights are an array of shape (m, p).
+        None if that is not possible.  Weights are an array of shape (m, p).
         """
         return None
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 from array_api_compat import is_torch_array
 
-from mercer.engine.base import PLAIN, Extent, GramOptions, Products
+from mercer.engine.base import PLAIN, Extent, GramOptions, Products, Term
 from mercer.engine.devices import shared_gram, shared_matvec, sharing_gram, sharing_matvec
 from mercer.engine.equal import NumberedRows, numbered_rows
 from mercer.engine.torch import TorchEngine
@@ -22,8 +20,8 @@ class CudaEngine(TorchEngine):
 
     Products are computed with the accuracy of their precision: in single precision each number is
     split into two of a format of the tensor cores, and sums over tiles are in double precision.
-    Profiles that have neither a polynomial nor a table, second derivatives, and machines without
-    Triton use :class:`TorchEngine`.
+    Profiles that have neither a polynomial nor a table, and machines without Triton, use
+    :class:`TorchEngine`; second derivatives are computed by ordinary operations.
 
     Parameters
     ----------
@@ -45,34 +43,17 @@ class CudaEngine(TorchEngine):
         if not _fused().serves(L, R, profile):
             return super().gram(L, R, profile, options)
         if devices := sharing_gram(L, R):
-            return shared_gram(self._gram_here, devices, L, R, profile, options)
-        return self._gram_here(L, R, profile, options)
+            return shared_gram(_gram_here, devices, L, R, profile, options)
+        return _gram_here(L, R, profile, options)
 
-    def _gram_here(self, L: Any, R: Any, profile: Profile, options: GramOptions) -> Any:
-        """Gram matrix on one device."""
-        # The result is made in the precision of the operands, whatever it is stored in.
-        plain = options if options.dtype is None else replace(options, dtype=None)
-        K = _fused().gram(L, R, profile, plain, super().gram)
-        if isinstance(profile, PowerProfile):
-            profile.checked(K)
-        return K if options.dtype is None else K.to(options.dtype)
-
-    def weighted_sum(
-        self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN
-    ) -> Any:
+    def weighted_sum(self, products: Products, weights: Any) -> Any:
         """See :class:`Engine`; summed in double precision."""
-        if not _fused().serves(L, R, profile):
-            return None
-        whole: Callable[..., Any] = super().gram
-
-        def fallback(L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions) -> Any:
-            return (whole(L, R, profile, options) * weights).sum()
-
-        return _fused().weighted_sum(L, R, profile, weights, options, fallback)
+        return _fused().weighted_sum(products, weights) if _fused().joins(products) else None
 
     def joined(self, products: Products, v: Any = None) -> Any:
-        """See :class:`Engine`; what is differentiated is not joined."""
-        return _fused().joined(products, v)
+        if not _fused().joins(products):
+            return None
+        return _fused().gram(products) if v is None else _fused().matvec(products, v)
 
     def extent(self, X: Any) -> Extent | None:
         return _rows().extent(X) if X.is_contiguous() else None
@@ -100,14 +81,22 @@ class CudaEngine(TorchEngine):
         """See :class:`Engine`; sums over tiles are in double precision."""
         if not _fused().serves(L, R, profile):
             return super().matvec(L, R, profile, v, options)
-        fallback: Callable[..., Any] = super().matvec
-
-        def here(L: Any, R: Any, profile: Profile, v: Any, options: GramOptions) -> Any:
-            return _fused().matvec(L, R, profile, v, options, fallback)
-
         if devices := sharing_matvec(L, R, v):
-            return shared_matvec(here, devices, L, R, profile, v, options)
-        return here(L, R, profile, v, options)
+            return shared_matvec(_matvec_here, devices, L, R, profile, v, options)
+        return _matvec_here(L, R, profile, v, options)
+
+
+def _gram_here(L: Any, R: Any, profile: Profile, options: GramOptions) -> Any:
+    """Gram matrix on one device, in the precision of the operands until it is stored."""
+    K = _fused().gram([(1.0, [Term(L, R, profile, options)])])
+    if isinstance(profile, PowerProfile):
+        profile.checked(K)
+    return K if options.dtype is None else K.to(options.dtype)
+
+
+def _matvec_here(L: Any, R: Any, profile: Profile, v: Any, options: GramOptions) -> Any:
+    """Product with vectors on one device."""
+    return _fused().matvec([(1.0, [Term(L, R, profile, options)])], v)
 
 
 def cuda_device() -> str:

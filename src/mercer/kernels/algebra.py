@@ -232,9 +232,10 @@ class Product(_Pair):
         constants, kernel = self._split()
         if not constants:
             return product_of_sums([adapted(k).products(X, Y) for k in self.parts])
-        if any(is_watched(constant.value) for constant in constants):
-            return None
-        return product_of_sums([[(_factor(self, constants), [])], adapted(kernel).products(X, Y)])
+        watched = [constant.value for constant in constants if is_watched(constant.value)]
+        plain = [constant for constant in constants if not is_watched(constant.value)]
+        factor = math.prod(watched, start=_factor(self, plain))
+        return product_of_sums([[(factor, [])], adapted(kernel).products(X, Y)])
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""

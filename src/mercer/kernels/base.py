@@ -13,11 +13,21 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import Array, count, number, on_cpu, placed, selectable, sliceable, taken
+from mercer._arrays import (
+    Array,
+    count,
+    has_overflowed,
+    number,
+    on_cpu,
+    placed,
+    selectable,
+    sliceable,
+    taken,
+)
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
-from mercer.engine import engine_for
+from mercer.engine import engine_for, joins
 from mercer.engine.base import Products
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
@@ -124,13 +134,22 @@ class Kernel(sk.Kernel):
         1.5385
         """
         weights = check_weights(weights, X, count(X if Y is None else Y))
-        total: Any = 0.0
+        total = self._sum_in_one_pass(X, Y, weights)
+        if total is not None:
+            return total
+        total = 0.0
         for rows, block, lacking in _blocks(self, X, Y):
             total = total + (block * weights[rows, ...]).sum()
             if lacking is not None:
                 own = array_namespace(block).linalg.diagonal(weights[rows, rows])
                 total = total + (lacking * own).sum()
         return total
+
+    def _sum_in_one_pass(self, X: Any, Y: Any, weights: Any) -> Any:
+        """The sum, if an engine has a way without blocks of rows, which say what overflows."""
+        products = self.products(X, Y) if joins(X) else None
+        total = None if products is None else engine_for(X).weighted_sum(products, weights)
+        return None if total is None or has_overflowed(total) else total
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """The Gram matrix as a sum of products that an engine can compute in one pass, if it is one."""

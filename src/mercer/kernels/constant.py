@@ -73,7 +73,7 @@ class Constant(Kernel):
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         self.validate()
-        return None if is_watched(self.value) else [(number(self.value), [])]
+        return [(self.value if is_watched(self.value) else number(self.value), [])]
 
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)

@@ -19,11 +19,10 @@ from mercer._validation import (
     check_positive,
     check_room,
     check_vector,
-    check_weights,
     refuse_foreign,
 )
 from mercer.contributions import Contributions
-from mercer.engine import engine_for, joins
+from mercer.engine import engine_for
 from mercer.engine.base import Products
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
@@ -106,17 +105,9 @@ class RealisedKernel(Kernel):
             return super().matvec(X, Y, v)
         return engine_for(X).like_rows(product, X)
 
-    def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
-        if not joins(X):
-            return super().weighted_sum(X, Y, weights)
-        P, Q, realisation, moving = self._realised(X, Y)
-        weights = check_weights(weights, X, count(P if Q is None else Q))
-        total = realisation.weighted_sum(P, Q, weights, moving)
-        return super().weighted_sum(X, Y, weights) if total is None else total
-
     def products(self, X: Any, Y: Any = None) -> Products | None:
         P, Q, realisation, moving = self._realised(X, Y)
-        return None if moving else realisation.products(P, Q)
+        return realisation.products(P, Q, moving)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; of columns, labels or nodes, as the space has them."""

@@ -249,6 +249,10 @@ class HyperbolicRealisation(Radial):
         """Derivative of the logarithm."""
         return _slope_profile(self._law, self._d, self._normalized, slope.chain)
 
+    def log_slope_table(self, slope: Slope) -> Profile:
+        """The same, which is a table."""
+        return self.log_slope_profile(slope)
+
     def self_rise(self, slope: Slope) -> float:
         """Derivative of :attr:`log_self_similarity`."""
         return self._tables.rise_at_zero * slope.chain

@@ -73,6 +73,16 @@ def _profile(w, FORM, HOW):
 
 
 @triton.jit
+def _profiles(w, FORM, HOW):
+    """Values of a profile, or of the product of two, the second of which comes last in FORM and HOW."""
+    value = _profile(w, FORM, HOW)
+    if len(HOW) > 6:
+        # What has underflowed is zero, whatever the other factor.
+        value = tl.where(value == 0.0, 0.0, value * _profile(w, FORM[4], HOW[6]))
+    return value
+
+
+@triton.jit
 def _planes(X, plane, points, k, K: tl.constexpr, SPLIT: tl.constexpr):
     """Columns ``k`` of rows of an operand, in both planes; the second is not read if there is one."""
     place = points.to(tl.int64) * K + k
@@ -131,7 +141,7 @@ def _values(w, TERM, rows, columns, m, p, HOW):
         same = tl.load(NUMBERS[0] + rows, mask=rows < m, other=-1)
         alike = tl.load(NUMBERS[1] + columns, mask=columns < p, other=-2)
         w = tl.where(same[:, None] == alike[None, :], tl.load(NUMBERS[2]), w)
-    value = _profile(w, TERM[4], HOW[3])
+    value = _profiles(w, TERM[4], HOW[3])
     if FACTORS is not None:
         value *= tl.load(FACTORS[0] + rows, mask=rows < m, other=0.0)[:, None]
         value *= tl.load(FACTORS[1] + columns, mask=columns < p, other=0.0)[None, :]
@@ -146,6 +156,16 @@ def _exact(value, DIAGONAL, rows, columns, m):
 
 
 @triton.jit
+def _gap(a, b, here, there, PERIODIC: tl.constexpr):
+    """Differences of a coordinate of rows and columns; two are none if it is periodic."""
+    left, right = tl.load(a, mask=here, other=0.0), tl.load(b, mask=there, other=0.0)
+    gap = left[:, None] - right[None, :]
+    if PERIODIC:
+        gap = tl.where(gap > 1.0, gap - 2.0, tl.where(gap < -1.0, gap + 2.0, gap))
+    return gap
+
+
+@triton.jit
 def _over_factors(TERM, rows, columns, m, p, HOW):
     """Values of a term that is the exponential of a sum over factors."""
     a, b, s, t = TERM[0][0] + rows, TERM[0][1] + columns, TERM[0][2] + rows, TERM[0][3] + columns
@@ -155,10 +175,7 @@ def _over_factors(TERM, rows, columns, m, p, HOW):
     for _ in range(HOW[0]):
         u = tl.zeros_like(total)
         for _ in tl.static_range(HOW[1]):
-            left, right = tl.load(a, mask=here, other=0.0), tl.load(b, mask=there, other=0.0)
-            gap = tl.abs(left[:, None] - right[None, :])
-            if HOW[4]:
-                gap = tl.minimum(gap, 2.0 - gap)
+            gap = _gap(a, b, here, there, HOW[4])
             u += gap * gap
             a += m
             b += p
@@ -333,8 +350,54 @@ def pull_kernel(
 
 
 @triton.jit
+def pull_factor_kernel(
+    TERM, G, POINTS, SCALES, m, p, row_step, column_step, HOW, WIDE: tl.constexpr,
+    STRIP: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Sums over one strip of columns, for derivatives by one factor of a product of spaces.
+
+    With values h of the profile at the invariants ``|x - y|^2 s t`` of the factor, SCALES are sums of
+    ``G h``, or with POINTS of ``G h |x - y|^2 t``, and POINTS themselves are sums of
+    ``2 G h (x - y) s t``.  ``WIDE`` is the number of coordinates, rounded up to a power of two.
+    """
+    C: tl.constexpr = HOW[1]
+    part, f = tl.program_id(1), tl.program_id(2)
+    rows, k = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, WIDE)
+    here = rows < m
+    own = tl.load(TERM[0][2] + f.to(tl.int64) * m + rows, mask=here, other=0.0)
+    pulls = tl.zeros((HEIGHT, WIDE), dtype=tl.float64)
+    total = tl.zeros((HEIGHT,), dtype=tl.float64)
+    for step in range(0, STRIP, WIDTH):
+        columns = part * STRIP + step + tl.arange(0, WIDTH)
+        there = columns < p
+        a, b = TERM[0][0] + f.to(tl.int64) * C * m + rows, TERM[0][1] + f.to(tl.int64) * C * p + columns
+        square = tl.zeros((HEIGHT, WIDTH), dtype=TERM[0][0].dtype.element_ty)
+        for c in tl.static_range(C):
+            gap = _gap(a + c * m, b + c * p, here, there, HOW[4])
+            square += gap * gap
+        other = tl.load(TERM[0][3] + f.to(tl.int64) * p + columns, mask=there, other=0.0)
+        value = _profiles(square * own[:, None] * other[None, :], TERM[4], HOW[3])
+        at, to = rows[:, None].to(tl.int64), columns[None, :].to(tl.int64)
+        inside = here[:, None] & there[None, :]
+        value *= tl.load(G + at * row_step + to * column_step, mask=inside, other=0.0)
+        if POINTS is not None:
+            value *= other[None, :]
+            for c in tl.static_range(C):
+                gap = _gap(a + c * m, b + c * p, here, there, HOW[4])
+                pull = 2.0 * tl.sum(value * gap, axis=1) * own
+                pulls += tl.where(k[None, :] == c, pull[:, None], 0.0).to(tl.float64)
+            value *= square
+        total += tl.sum(value, axis=1).to(tl.float64)
+    first = (part * tl.num_programs(2) + f).to(tl.int64)
+    tl.store(SCALES + first * m + rows, total, mask=here)
+    if POINTS is not None:
+        place = (first * C + k[None, :]) * m + rows[:, None]
+        tl.store(POINTS + place, pulls, mask=here[:, None] & (k[None, :] < C))
+
+
+@triton.jit
 def apply_kernel(W, OUT, size, FORM, HOW, BLOCK: tl.constexpr):
     """Values of a profile at an array of invariants."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     w = tl.load(W + place, mask=place < size, other=0.0)
-    tl.store(OUT + place, _profile(w, FORM, HOW), mask=place < size)
+    tl.store(OUT + place, _profiles(w, FORM, HOW), mask=place < size)

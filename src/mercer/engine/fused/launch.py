@@ -1,25 +1,27 @@
-"""Launches of the fused kernels: forms of profiles, padded operands, sizes of tiles."""
+"""Launches of the fused kernels: padded operands, sizes of tiles."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 
-import numpy as np
 import torch
-import triton.language as tl
 
 from mercer.engine.base import FactorRows
 from mercer.engine.equal import NumberedRows
-from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
+from mercer.engine.fused.forms import Form, fixed
+from mercer.engine.fused.kernels import (
+    apply_kernel,
+    gram_kernel,
+    matvec_kernel,
+    pull_factor_kernel,
+    pull_kernel,
+)
 from mercer.engine.fused.rows import parts, plain, planes, power_of_two, run_on
-from mercer.profiles import PowerProfile, Profile, TableProfile, WholeProfile
+from mercer.profiles import Profile, TableProfile
 
-#: Largest degree of a power that is computed by Horner's scheme.
-_MOST_POWER = 32
 #: Rows and columns of the largest tile.
 SIDE = 128
 #: Vectors that one pass of a product takes, in single and in double precision.
@@ -43,92 +45,14 @@ _LARGE = {"HEIGHT": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 3}
 _SMALL = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
 _DOUBLE = {"HEIGHT": 64, "WIDTH": 128, "num_warps": 4, "num_stages": 3}
 _DOUBLE_SQUARE = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 4}
+#: Rows and columns of a tile of derivatives by a factor.
+_PULLED = 64
 #: Columns of a matrix that are multiplied with vectors before sums are in double precision.
 _COLUMNS = 8192
 #: Elements of a strip of a temporary matrix.
 STRIP = 2**26
 #: Programs that fill a device.
 _PROGRAMS = 2048
-_SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
-#: Stands for the number of a value in a list, in place of a separation.
-_WHOLE_NUMBERS = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """How the kernels evaluate a profile: arguments, and constants.
-
-    ``largest`` is the largest magnitude of the values, infinite where it is not known.
-    """
-
-    arguments: tuple[Any, ...]
-    constants: tuple[Any, ...]
-    largest: float = math.inf
-
-    @property
-    def is_table(self) -> bool:
-        """Whether values are looked up."""
-        return bool(self.constants[0].value)
-
-
-@lru_cache(maxsize=256)
-def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form | None:
-    """Return the form of a profile: one polynomial where it resolves, else its table, else None."""
-    kind = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
-
-    def tensor(head: list[float], values: np.ndarray) -> torch.Tensor:
-        numbers = np.concatenate([head, values.ravel()])
-        # In their precision before they are copied: that is complete then, whichever stream reads them.
-        return torch.as_tensor(numbers).to(dtype).to(device)
-
-    if isinstance(profile, PowerProfile):
-        if not 0 <= profile.degree <= _MOST_POWER:
-            return None
-        head = [profile.scale, profile.shift, -np.inf, -np.inf]
-        powers = np.append(np.zeros(profile.degree), profile.factor)
-        return Form((tensor(head, powers), 0, 0, 1), _constants(profile.degree, clamped=False))
-    if isinstance(profile, WholeProfile):
-        head = [1.0, 0.0, -np.inf, -np.inf]
-        constants = _constants(0, separation=_WHOLE_NUMBERS, table=True)
-        return Form((tensor(head, profile.values), 0, 0, len(profile.values)), constants)
-    if not isinstance(profile, TableProfile):
-        return None
-    found = profile.polynomial(kind)
-    if found is not None:
-        head = [found.scale, found.shift, found.least, found.floor]
-        # Products of unit vectors leave the range only by rounding, and the polynomial extends beyond
-        # it.
-        everywhere = found.separation == "folded" and found.scale == 1.0 and not found.root
-        constants = _constants(
-            found.degree, found.root, found.exponential, _SEPARATIONS[found.separation],
-            clamped=not everywhere,
-        )  # fmt: skip
-        return Form((tensor(head, found.coefficients), 0, 0, 1), constants, found.largest)
-    rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
-    mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)
-    origin = (rows.low + bias) * 2**rows.bits - 1
-    head = [1.0, 0.0, -np.inf, profile.floor]
-    constants = _constants(
-        rows.table.shape[1] - 2, False, profile.logarithmic, _SEPARATIONS[profile.separation], True
-    )
-    return Form((tensor(head, rows.table), mantissa - rows.bits, origin, rows.count), constants)
-
-
-def _constants(
-    degree: int,
-    root: bool = False,
-    exponential: bool = False,
-    separation: int = 0,
-    table: bool = False,
-    clamped: bool = True,
-) -> tuple[Any, ...]:
-    return _fixed(table, root, exponential, separation, clamped, degree)
-
-
-@lru_cache(maxsize=None, typed=True)
-def _fixed(*constants: Any) -> tuple[tl.constexpr, ...]:
-    """Constants of the kernels: the same objects each time, which Triton compares at once."""
-    return tuple(map(tl.constexpr, constants))
 
 
 @lru_cache(maxsize=64)
@@ -252,8 +176,13 @@ class Pair:
         operands = (self.L, self.R, self.L.stride(0), self.R.stride(0))
         exact = None if diagonal is None else plain(diagonal, self.dtype)
         sizes = (self.L.shape[2], step or _step(self.L), self.L.shape[0] == 2)
-        how = (*_fixed(*sizes), form.constants)
+        how = (*fixed(*sizes), form.constants)
         return (operands, self.scales, self.numbers, exact, form.arguments), how
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+        return self.L.device
 
     @property
     def is_short(self) -> bool:
@@ -336,16 +265,6 @@ class Pair:
         )  # fmt: skip
         return out.sum(dim=0)
 
-    def weighted_sum(
-        self, form: Form, symmetric: bool, diagonal: torch.Tensor | None, weights: torch.Tensor
-    ) -> torch.Tensor:
-        """``sum(weights * profile(L @ R.T))`` in double precision, without the matrix."""
-        # Tiles below the diagonal of a symmetric matrix are not visited.
-        out = torch.zeros(_tiles(self.shape, _SMALL), dtype=torch.float64, device=self.L.device)
-        one = self.term(form, diagonal)
-        _launched(out, self.shape, [[one]], _SMALL, symmetric, weights=weights, total=True)
-        return out.sum()
-
 
 @dataclass(frozen=True, eq=False)
 class FactorPair:
@@ -358,6 +277,16 @@ class FactorPair:
     is_short = True
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the results."""
+        return self.left.points.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+        return self.left.points.device
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the matrix."""
         return self.left.points.shape[1], self.right.points.shape[1]
@@ -368,6 +297,41 @@ class FactorPair:
         some = left._replace(points=left.points[:, rows], scales=left.scales[:, rows])
         return FactorPair(some, self.right)
 
+    def turned(self) -> FactorPair:
+        """The same with both sets exchanged."""
+        return FactorPair(self.right, self.left)
+
+    def pulled(self, form: Form, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Derivatives of ``sum(weights * exp(term))`` by points and scales of the first set.
+
+        Weights are multiplied by the term's values; ``form`` is that of the profile's derivative.
+        """
+        sums, points = self._sums(form, weights, len(self.left.points))
+        return points.sum(dim=0), sums
+
+    def moved(self, form: Form, weights: torch.Tensor) -> torch.Tensor:
+        """The same by a hyperparameter; ``form`` is that of the profile's derivative by it."""
+        return self._sums(form, weights, 0)[0].sum()
+
+    def _sums(
+        self, form: Form, weights: torch.Tensor, coordinates: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What :func:`~mercer.engine.fused.kernels.pull_factor_kernel` sums up, in double precision."""
+        (m, p), width, factors = self.shape, self.left.width, self.left.scales.shape[0]
+        strip, strips = _strips(p, _PULLED, parts(m, _PULLED) * factors)
+        like = {"dtype": torch.float64, "device": weights.device}
+        sums = torch.empty((strips, factors, m), **like)
+        points = torch.empty((strips, coordinates, m), **like)
+        term, how = self.term(form)
+        if sums.numel():
+            run_on(
+                sums, pull_factor_kernel, (parts(m, _PULLED), strips, factors),
+                term, weights, points if coordinates else None, sums, m, p, *weights.stride(), HOW=how,
+                WIDE=power_of_two(width), STRIP=strip, HEIGHT=_PULLED, WIDTH=_PULLED, num_warps=4,
+                num_stages=1,
+            )  # fmt: skip
+        return sums.sum(dim=0), points
+
     def term(
         self, form: Form, diagonal: torch.Tensor | None = None
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -376,45 +340,96 @@ class FactorPair:
         operands = tuple(map(plain, (left.points, right.points, left.scales, right.scales)))
         exact = None if diagonal is None else plain(diagonal, left.points.dtype)
         sizes = (left.scales.shape[0], left.width, 2)
-        how = (*_fixed(*sizes), form.constants, *_fixed(left.periodic))
+        how = (*fixed(*sizes), form.constants, *fixed(left.periodic))
         return (operands, None, None, exact, form.arguments), how
 
 
-#: A sum of products of terms, each with its diagonal.
-Joined = Sequence[tuple[float, Sequence[tuple[Pair | FactorPair, Form, torch.Tensor | None]]]]
+#: A term, with its diagonal.
+JoinedTerm = tuple[Pair | FactorPair, Form, torch.Tensor | None]
+#: A sum of products of terms, each with a factor, which is a number or a tensor.
+Joined = Sequence[tuple[Any, Sequence[JoinedTerm]]]
 
 
-def _shape(products: Joined) -> tuple[int, int]:
-    return next(pair.shape for _, each in products for pair, _, _ in each)
+def _first(products: Joined) -> Pair | FactorPair:
+    return next(pair for _, each in products for pair, _, _ in each)
+
+
+def shape_of(products: Joined) -> tuple[int, int]:
+    """Shape of a sum of products."""
+    return _first(products).shape
+
+
+def only_pair(products: Joined) -> tuple[Pair, Form, torch.Tensor | None] | None:
+    """The only term, if it is a matrix product and its factor is one."""
+    if len(products) == len(products[0][1]) == 1 and is_one(products[0][0]):
+        pair, form, own = products[0][1][0]
+        return (pair, form, own) if isinstance(pair, Pair) else None
+    return None
 
 
 def joined_gram(
-    products: Joined, symmetric: bool, dtype: torch.dtype, device: torch.device
+    products: Joined,
+    symmetric: bool = False,
+    weights: torch.Tensor | None = None,
+    total: bool = False,
 ) -> torch.Tensor:
-    """Sum of products of terms in one pass."""
+    """Sum of products of terms in one pass, times weights where they are given.
+
+    With ``total`` the sum of its elements in double precision, without the matrix.
+    """
+    if not total and (only := only_pair(products)) is not None:
+        pair, form, own = only
+        return pair.gram(form, symmetric, own, weights)
+    first = _first(products)
     terms = [[pair.term(form, own) for pair, form, own in each] for _, each in products]
-    shape = _shape(products)
+    short = all(pair.is_short for _, each in products for pair, _, _ in each)
+    long = first.dtype == torch.float32 and not short
+    sizes = _LARGE if long and not total else _SMALL
+    launched = partial(
+        _launched, shape=first.shape, terms=terms, sizes=sizes, symmetric=symmetric,
+        factors=_factors(products, first), weights=weights, total=total,
+    )  # fmt: skip
+    if total:
+        # Tiles below the diagonal of a symmetric matrix are not visited.
+        tiles = _tiles(first.shape, sizes)
+        return launched(torch.zeros(tiles, dtype=torch.float64, device=first.device)).sum()
+    return launched(torch.empty(first.shape, dtype=first.dtype, device=first.device))
+
+
+def is_one(factor: Any) -> bool:
+    """Whether a factor is the number one."""
+    return not isinstance(factor, torch.Tensor) and factor == 1
+
+
+def _factors(products: Joined, like: Pair | FactorPair) -> torch.Tensor | None:
+    """The factors of products as an array on their device; None if all are one."""
     factors = [factor for factor, _ in products]
-    plain = all(factor == 1 for factor in factors)
-    weights = None if plain else torch.tensor(factors, dtype=dtype, device=device)
-    out = torch.empty(shape, dtype=dtype, device=device)
-    long = dtype == torch.float32 and any(
-        not pair.is_short for _, each in products for pair, _, _ in each
-    )
-    return _launched(out, shape, terms, _LARGE if long else _SMALL, symmetric, factors=weights)
+    if all(map(is_one, factors)):
+        return None
+    if any(isinstance(factor, torch.Tensor) for factor in factors):
+        placed = [torch.as_tensor(factor).reshape(()).to(like.device) for factor in factors]
+        return torch.stack([factor.to(like.dtype) for factor in placed])
+    return torch.tensor(factors, dtype=like.dtype, device=like.device)
 
 
-def joined_matvec(products: Joined, v: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The same, not symmetric, times vectors, by strips of rows; sums of parts in double precision."""
-    m, p = _shape(products)
+def joined_matvec(products: Joined, v: torch.Tensor) -> torch.Tensor:
+    """The same times vectors; sums of parts in double precision.
+
+    Where several terms are joined, by strips of rows, without exact diagonals.
+    """
+    if (only := only_pair(products)) is not None:
+        pair, form, own = only
+        columns = v if v.ndim == 2 else v[:, None]
+        return pair.matvec(form, columns, own).reshape(-1, *v.shape[1:])
+    m, p = shape_of(products)
     found = torch.zeros((m, *v.shape[1:]), dtype=torch.float64, device=v.device)
-    v, length = _in_range(v, dtype)
+    v, length = _in_range(v, _first(products).dtype)
     for rows in strips((m, p)):
         part = [
             (factor, [(pair.part(rows), form, None) for pair, form, _ in each])
             for factor, each in products
         ]
-        K = joined_gram(part, False, dtype, v.device)
+        K = joined_gram(part)
         for columns in (slice(start, start + _COLUMNS) for start in range(0, p, _COLUMNS)):
             found[rows] += K[:, columns] @ v[columns]
     return found if length is None else found * length

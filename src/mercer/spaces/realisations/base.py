@@ -112,11 +112,7 @@ class Realisation(ABC):
         """Product ``gram(P, Q) @ v`` without the Gram matrix; None if there is no better way."""
         return None
 
-    def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
-        """Sum of ``weights * gram(P, Q)`` without the Gram matrix; None if there is no better way."""
-        return None
-
-    def products(self, P: Any, Q: Any = None) -> Products | None:
+    def products(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Products | None:
         """``gram(P, Q)`` as a sum of products that an engine can compute in one pass, if it is one."""
         return None
 
@@ -187,12 +183,8 @@ class Radial(Realisation):
         operands = Operands(self.embedding, P, Q, factor)
         return operands.gram(self.profile(), parameters(moving), plus=plus)
 
-    def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
-        operands = Operands(self.embedding, P, Q)
-        return operands.weighted_sum(self.profile(), weights, parameters(moving))
-
-    def products(self, P: Any, Q: Any = None) -> Products | None:
-        return [(1.0, [Operands(self.embedding, P, Q).term(self.profile())])]
+    def products(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Products | None:
+        return [(1.0, [Operands(self.embedding, P, Q).term(self.profile(), parameters(moving))])]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         values = _diagonal(self.embedding, P, self.profile(), parameters(moving))
@@ -326,14 +318,9 @@ class Operands:
             return self._engine.gram(self.L, self.R, profile, options)
         return self._engine.added_gram(plus, self.L, self.R, profile, options)
 
-    def weighted_sum(self, profile: Profile, weights: Any, parameters: Sequence[Parameter]) -> Any:
-        """Sum of the Gram matrix times weights, if the engine has a way without the matrix."""
-        options = self.options(profile, parameters)
-        return self._engine.weighted_sum(self.L, self.R, profile, weights, options)
-
-    def term(self, profile: Profile) -> Term:
+    def term(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Term:
         """The same, still to be computed."""
-        return Term(self.L, self.R, profile, self.options(profile))
+        return Term(self.L, self.R, profile, self.options(profile, parameters))
 
     def invariants(self) -> Any:
         """Invariants of all pairs."""
@@ -347,12 +334,16 @@ class Operands:
 
 def parameters(moving: Sequence[Moving]) -> list[Parameter]:
     """Tensors and the profiles of derivatives with respect to their logarithms, for engines."""
+    return with_slopes(moving, lambda realisation, slope: realisation.slope_profile(slope))
 
-    def slope_profile(moved: Callable[[float], tuple[Any, Slope]], shift: float) -> Profile:
-        realisation, slope = moved(shift)
-        return realisation.slope_profile(slope)
 
-    return [(tensor, partial(slope_profile, moved)) for tensor, moved in moving]
+def with_slopes(moving: Sequence[Moving], profile: Callable[[Any, Slope], Profile]) -> list[Parameter]:
+    """Tensors, and profiles of a realisation that is shifted and its slope."""
+
+    def shifted(moved: Callable[[float], tuple[Any, Slope]], shift: float) -> Profile:
+        return profile(*moved(shift))
+
+    return [(tensor, partial(shifted, moved)) for tensor, moved in moving]
 
 
 def _embedded(embedding: Embedding, P: Any, Q: Any) -> tuple[Any, Any]:

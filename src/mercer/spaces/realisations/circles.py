@@ -118,6 +118,10 @@ class _CircleHeat:
         """Derivative of the logarithm."""
         return _Angular(lambda angle: slope.chain * theta.theta_rise(angle, self.t), squared=True)
 
+    def log_slope_table(self, slope: Slope) -> TableProfile:
+        """The same as a table."""
+        return _log_slope_table(self.t, slope.chain)
+
     def log_slope(self, w: Array) -> Array:
         """Derivative of the logarithm by the invariant."""
         return theta.log_theta_slope(wrapped(np.sqrt(w)), self.t)
@@ -153,9 +157,20 @@ class _CircleHeat:
 @lru_cache(maxsize=64)
 def _log_table(t: float) -> TableProfile:
     """Logarithm of the kernel of a circle at squares of differences, the largest of which is one."""
+    return _table(lambda angle: theta.log_theta(angle, t))
+
+
+@lru_cache(maxsize=64)
+def _log_slope_table(t: float, chain: float) -> TableProfile:
+    """Its derivative by the logarithm of a hyperparameter."""
+    return _table(lambda angle: chain * theta.theta_rise(angle, t))
+
+
+def _table(function: Callable[[Array], Any]) -> TableProfile:
+    """A function of an angle as a table of squares of angles, the largest of which is one."""
 
     def law(u: Array) -> Array:
-        return np.asarray(theta.log_theta(math.pi * np.sqrt(u), t))[None, :]
+        return np.asarray(function(math.pi * np.sqrt(u)))[None, :]
 
     return compile_profile(law, "invariant", least=1.0)
 

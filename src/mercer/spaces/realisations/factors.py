@@ -20,7 +20,14 @@ from mercer.engine.operands import Factors
 from mercer.laws import Diffusion
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, absolute_factor
+from mercer.spaces.realisations.base import (
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    absolute_factor,
+    with_slopes,
+)
 
 
 class Power(Protocol):
@@ -77,11 +84,10 @@ class FactorRealisation(Realisation):
         if self._normalized:
             return 1.0
 
-        def slope(move: Any, shift: float) -> Profile:
-            whole, slope = move(shift)
+        def rise(whole: FactorRealisation, slope: Slope) -> Profile:
             return PowerProfile(scale=0.0, shift=whole._factor * whole._common_rise(slope))
 
-        options = GramOptions(parameters=[(tensor, partial(slope, move)) for tensor, move in moving])
+        options = GramOptions(parameters=with_slopes(moving, rise))
         constant = PowerProfile(scale=0.0, shift=self._factor)
         return engine_for(P).apply(array_namespace(P).zeros_like(P[:1, :1]), constant, options)[0, 0]
 
@@ -90,18 +96,15 @@ class FactorRealisation(Realisation):
         return 0.0 if self._normalized else self._count * self._part.self_rise(slope)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        engine = engine_for(P)
-        if not engine.takes_operands:
-            products = self.products(P, Q) if engine.joins and not moving else None
-            joined = None if products is None else engine.joined(products)
-            if joined is not None:
+        if not engine_for(P).takes_operands:
+            if (joined := self._in_one_pass(P, Q, moving)) is not None:
                 return joined
             return self._moving_factor(P, moving) * self._product(P, Q, moving)
         K = self._combined(P, Q, self._part.log_profile(), _Exponential())
         K *= self._factor
         return K
 
-    def products(self, P: Any, Q: Any = None) -> Products | None:
+    def products(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Products | None:
         """See :class:`Realisation`; one term, whose logarithm is a sum over the factors."""
         try:
             table = self._part.log_table()
@@ -109,8 +112,17 @@ class FactorRealisation(Realisation):
             return None
         left = self._charts(P)
         right = left if Q is None else self._charts(Q)
-        options = GramOptions(Q is None, diagonal=constant_rows(P, 1.0) if Q is None else None)
-        return [(self._factor, [Term(left, right, table, options)])]
+        own = constant_rows(P, 1.0) if Q is None else None
+        rises = with_slopes(moving, lambda whole, slope: whole._part.log_slope_table(slope))
+        options = GramOptions(Q is None, diagonal=own, parameters=rises)
+        factor = self._moving_factor(P, moving) if moving else self._factor
+        return [(factor, [Term(left, right, table, options)])]
+
+    def _in_one_pass(self, P: Any, Q: Any, moving: Sequence[Moving], v: Any = None) -> Any:
+        """Gram matrix, or its product with vectors, if the engine has a way without parts of it."""
+        engine = engine_for(P)
+        products = self.products(P, Q, moving) if engine.joins else None
+        return None if products is None else engine.joined(products, v)
 
     def _charts(self, P: Any) -> FactorRows:
         """Rows of tensors in the charts of the factors; of circles, half a turn is one."""
@@ -131,7 +143,7 @@ class FactorRealisation(Realisation):
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         if not engine_for(P).takes_operands:
-            return None
+            return self._in_one_pass(P, P if Q is None else Q, moving, v)
         operands = self._embed(P, Q, self._part.log_profile())
         options = GramOptions(Q is None, diagonal=np.ones(len(P)))
         return self._factor * engine_for(P).matvec(*operands, _Exponential(), v, options)

@@ -104,22 +104,25 @@ class ProductRealisation(Realisation):
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         if self._single:
-            joined = None if moving else self._in_one_pass(P, Q)
+            joined = self._in_one_pass(P, Q, moving)
             return self._product(self.heat, P, Q, moving) if joined is None else joined
         K = self._factor * self._mixed(lambda kernels: self._product(kernels, P, Q), P, moving)
         return normalised(K, P, Q, self._plain_diagonal)[0] if self._divides else K
 
-    def products(self, P: Any, Q: Any = None) -> Products | None:
+    def products(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Products | None:
         """See :class:`Realisation`; the products of the factors' terms."""
         if not self._single:
             return None
-        factors = [kernel.products(x, y) for kernel, x, y in zip(self.heat, *_both(P, Q), strict=True)]
-        return product_of_sums(factors)
+        parts = enumerate(zip(self.heat, *_both(P, Q), strict=True))
+        return product_of_sums(
+            [k.products(x, y, self._factor_moving(moving, j)) for j, (k, x, y) in parts]
+        )
 
-    def _in_one_pass(self, P: Any, Q: Any) -> Any:
+    def _in_one_pass(self, P: Any, Q: Any, moving: Sequence[Moving], v: Any = None) -> Any:
+        """Gram matrix, or its product with vectors, if the engine has a way without those of factors."""
         engine = self._space.engine(P)
-        products = self.products(P, Q) if engine.joins else None
-        return None if products is None else engine.joined(products)
+        products = self.products(P, Q, moving) if engine.joins else None
+        return None if products is None else engine.joined(products, v)
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         values = self._plain_diagonal(P, moving)
@@ -136,9 +139,9 @@ class ProductRealisation(Realisation):
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; block by block of rows."""
-        if not engine_for(P.parts[0]).takes_operands:
-            return None
         others = P if Q is None else Q
+        if not engine_for(P.parts[0]).takes_operands:
+            return self._in_one_pass(P, others, moving, v)
         size = max(1, _BLOCK // len(others))
         blocks = (P[start : start + size] for start in range(0, len(P), size))
         return np.concatenate([self.gram(block, others) @ v for block in blocks])
