@@ -122,6 +122,9 @@ def test_bad_input() -> None:
         plot_simplex_boundary(Largest(), np.ones((2, 4)))
     with pytest.raises(ValueError, match="X has 2 rows, but y has shape"):
         plot_simplex_boundary(Largest(), np.ones((2, 3)), [1], resolution=10)
+    for plot in (plot_simplex_boundary, plot_halfplane_boundary):
+        with pytest.raises(ValueError, match="resolution must be a whole number of at least 2, got 1"):
+            plot(Largest(), resolution=1)
     with pytest.raises(ValueError, match="give the ranges xlim and ylim"):
         plot_halfplane_boundary(Largest(), xlim=(0, 1))
     with pytest.raises(ValueError, match="ranges must rise"):

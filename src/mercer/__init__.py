@@ -24,6 +24,8 @@ __all__ = [
     "kernels",
     "machines",
     "plotting",
+    "report",
+    "reproduce",
     "rkhs",
     "selection",
     "spaces",

@@ -15,14 +15,14 @@ from scipy import sparse
 
 Array = NDArray[np.float64]
 
-#: Most bytes that are copied from a device through pinned memory, which is four times faster but
+#: Largest number of bytes copied from a device through pinned memory, which is four times faster but
 #: scarce.
 _PINNED = 2**26
 #: Elements of a tile that are copied at a time.
 _COPIED = 2**16
 #: The largest number in single precision.
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
-#: Bytes of a line of the cache.
+#: Bytes of a cache line.
 _LINE = 64
 #: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
 _CUDA = (2, 13)
@@ -70,7 +70,7 @@ def as_sparse_as(other: Any, X: Any) -> Any:
 
 
 def is_foreign(X: Any) -> bool:
-    """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
+    """Tell whether X is an array of a library other than NumPy (torch, JAX, array-api-strict)."""
     if isinstance(X, np.ndarray) or not hasattr(X, "shape"):
         return False  # the most common answers first, for the sake of small Gram matrices
     if is_torch_array(X):
@@ -156,7 +156,7 @@ def on_cpu(X: Any) -> Any:
 
 
 def placed(values: Any, like: Any) -> Any:
-    """Return an array as one of the library, and on the device, of another one, with its derivatives."""
+    """Return an array converted to the library and the device of another, with its derivatives."""
     if not is_foreign(like):
         return values
     if is_torch_array(values) and is_torch_array(like):
@@ -185,7 +185,7 @@ def together(first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def asarray_like(values: Any, like: Any) -> Any:
-    """Return numbers as an array of the library, in the precision and the place of another one."""
+    """Return numbers as an array with the library, precision and device of another."""
     return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
@@ -272,7 +272,7 @@ def selectable(X: Any) -> Any:
 
 
 def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
-    """Return an array of one number, perhaps a tensor, in the precision and place of another array."""
+    """Return an array of one number, perhaps a tensor, with the precision and device of another."""
     if not is_foreign(like):
         if is_watched(value):
             raise TypeError(
@@ -301,7 +301,7 @@ def with_diagonal(K: Any, values: Any) -> Any:
 
 
 def has_overflowed(values: Any) -> bool:
-    """Tell whether an array of another library than NumPy (which raises by itself) is not finite."""
+    """Tell whether an array of a library other than NumPy (which raises by itself) is not finite."""
     if not is_foreign(values):
         return False
     xp = array_namespace(values)
@@ -310,7 +310,7 @@ def has_overflowed(values: Any) -> bool:
 
 
 def constant_rows(X: Any, value: float) -> Any:
-    """Return the same number for each row of X, in X's precision and place."""
+    """Return the same number for each row of X, in X's precision and on its device."""
     return filled((X.shape[0],), value, X)
 
 
@@ -405,7 +405,7 @@ def scale_rows(X: Any, by: Any) -> Any:
 
 
 def square_root(x: Any) -> Any:
-    """Square root; on other libraries than NumPy with derivative 0 at 0 instead of a NaN."""
+    """Square root; for libraries other than NumPy with the derivative 0 at 0 instead of a NaN."""
     if is_numpy_array(x):
         return np.sqrt(x)
     xp = array_namespace(x)
@@ -466,10 +466,9 @@ def line_of(tile: NDArray[Any]) -> tuple[NDArray[Any], int]:
 
 
 def aligned(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
-    """Zeros, each row of which begins with a line of the cache: at least so many columns.
+    """Zeros whose rows begin at cache lines, with at least the given number of columns.
 
-    Loads across two lines, which is every one of eight numbers where rows begin elsewhere, take
-    twice as long.
+    Where rows begin elsewhere, every load of eight numbers crosses two lines and takes twice as long.
     """
     few = _LINE // np.dtype(dtype).itemsize
     columns += -columns % few

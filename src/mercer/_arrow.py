@@ -52,10 +52,10 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 
 def check_footer(metadata: Any) -> list[int]:
-    """Rows of each part of a Parquet file; refuses a footer whose numbers do not go together.
+    """Rows of each part of a Parquet file; refuses a footer whose numbers are inconsistent.
 
-    Places and sizes of columns are compared with the file by Arrow when it reads them.  They are not
-    looked at here: where they are damaged, asking for them would end the process.
+    Arrow compares offsets and sizes of columns with the file when it reads them.  They are not read
+    here: where they are damaged, asking for them would end the process.
     """
     counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
     if min(counts, default=0) < 0 or metadata.num_rows != sum(counts):
@@ -80,7 +80,7 @@ def lacks_checksums(path: Path) -> bool:
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
-    """Name the file in all errors of Arrow's."""
+    """Name the file in all errors that Arrow raises."""
     with readable(path):
         try:
             from pyarrow import ArrowException
@@ -88,7 +88,7 @@ def _refusals(path: Path) -> Iterator[None]:
             raise ValueError(f"{path.name} needs pyarrow: pip install 'mercer[parquet]'") from None
         try:
             yield
-        except ArrowException as error:  # some are of no usual kind
+        except ArrowException as error:  # some are of unusual types
             raise ValueError(str(error)) from None
 
 

@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 
 
 class DamagedFile(ValueError, OSError):
-    """A file that cannot be read as what it should be; both a bad value and a failed reading."""
+    """A file that cannot be read as what it should be; both a bad value and a failed read."""
 
 
 def one_line(error: object, longest: int = _LONGEST) -> str:

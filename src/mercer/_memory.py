@@ -17,7 +17,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def size_text(size: float) -> str:
-    """A number of bytes to three digits, in the unit that suits it.
+    """A number of bytes with three digits, in a suitable unit.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def _of_machine() -> float:
 
 
 def _of_groups() -> float:
-    """Least memory left in the control groups of the process, which containers and batch systems set."""
+    """Memory left in the tightest control group, which containers and batch systems set."""
     least = math.inf
     for folder, limit, usage, cache in _groups():
         try:

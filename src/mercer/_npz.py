@@ -22,7 +22,7 @@ _HEADER = re.compile(
 #: Numbers, text, bytes, dates and times.
 _KIND = re.compile(r"[<>|=]([biufcSUmM])[1-9]\d{0,8}(\[\w+\])?")
 _LONGEST_HEADER = 10_000
-#: Most bytes that one byte of a deflated stream can become, and a few for its ends.
+#: Largest number of bytes that one byte of a deflated stream can become, and a few for its ends.
 _DEFLATE, _ENDS = 1032, 1 << 12
 #: Bytes that are read at a time.
 _CHUNK = 1 << 24

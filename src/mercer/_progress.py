@@ -100,7 +100,7 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
 def shown(what: str) -> Iterator[tuple[Report, Say]]:
     """Show the progress of a command on standard error, apart from piped output.
 
-    Yields a function that takes the number of steps done and of all steps, and one that shows a line.
+    Yields a function that takes the number of steps done and the total, and one that shows a line.
     """
     from rich.console import Console
     from rich.text import Text

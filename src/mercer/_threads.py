@@ -61,7 +61,7 @@ def run(
 
         def work(settle: Callable[[], None]) -> None:
             try:
-                for task in left:  # one at a time, whichever thread asks
+                for task in left:  # an iterator that all threads share
                     settle()
                     job(*task)
                     results.put(None)
@@ -69,11 +69,12 @@ def run(
                 results.put(error)
 
         number = min(threads, len(tasks)) - 1
-        # Of tasks for one thread each, none has to be short.
+        # A task that has a thread to itself may be long: helpers are then free to be moved from the
+        # start.
         helpers = _pool(threads).helpers(work, number, _SETTLED if len(tasks) > threads else 0.0)
         try:
             for _ in tasks:
-                for task in islice(left, 1):  # this thread lends a hand while there is something to do
+                for task in islice(left, 1):  # this thread works too while tasks are left
                     job(*task)
                     results.put(None)
                 error = results.get()
@@ -89,21 +90,21 @@ def run(
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads that help the one that runs tasks; to start them takes longer than a small run."""
+    """Threads that help the one that runs tasks; starting them takes longer than a small run."""
 
     def __init__(self, helpers: int) -> None:
-        #: Those that have started, as the system numbers them.
+        #: Native identifiers of the threads that have started.
         self.numbers: list[int] = []
         super().__init__(helpers, initializer=lambda: self.numbers.append(threading.get_native_id()))
 
     def helpers(
         self, work: Callable[[Callable[[], None]], None], number: int, seconds: float
     ) -> list[Future[None]]:
-        """Let threads work, as many as can be had; ``work`` calls its argument before each task.
+        """Let up to ``number`` threads work; ``work`` calls its argument before each task.
 
         An idle processor of a virtual machine often looks busy: the system then wakes a helper beside
         the thread that calls it, and the two take turns for some milliseconds.  So for some seconds
-        helpers are kept on other processors, and then free to be moved to wherever there is room.
+        helpers are kept on other processors; then they may be moved to any.
         """
         processors = _processors()
         for helper in self.numbers:

@@ -44,7 +44,7 @@ def is_whole(value: Any) -> bool:
 
 
 def check_whole(name: str, value: Any, least: int) -> None:
-    """Raise unless an option is a whole number that is no smaller than the least."""
+    """Raise unless an option is a whole number of at least ``least``."""
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
@@ -86,7 +86,7 @@ def check_vector(v: Any, length: int) -> Any:
 def check_weights(weights: Any, X: Any, p: int) -> Any:
     """Check the matrix that a Gram matrix of X and p points is multiplied with element by element.
 
-    It is brought to where X is.
+    The result is on the device of X.
     """
     if sparse.issparse(weights):
         raise TypeError("weights are a sparse matrix; give weights.toarray()")
@@ -98,7 +98,7 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
         raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {shape}")
     like = place_of(X)
     if not is_foreign(like):
-        return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
+        return np.asarray(on_cpu(weights))  # products of np.matrix are np.matrix
     return weights if is_foreign(weights) else placed(weights, like)
 
 
@@ -191,7 +191,7 @@ def estimator_rows(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def refuse_foreign(X: Any, complaint: str) -> None:
-    """Raise for arrays of another library than NumPy and SciPy."""
+    """Raise for arrays of libraries other than NumPy and SciPy."""
     if is_foreign(X):
         raise TypeError(complaint)
 
@@ -204,7 +204,7 @@ def refuse_rows(bad: Any, name: str, complaint: str) -> None:
 
 
 def named_rows(chosen: Any, name: str) -> tuple[str, int]:
-    """Text that names the first chosen row and the number of others; and the number of all."""
+    """Text that names the first chosen row and counts the others; and the number of all."""
     xp = array_namespace(chosen)
     count = int(xp.sum(xp.astype(chosen, xp.int64)))
     if not count:
@@ -230,7 +230,7 @@ def refuse_no_numbers(X: Any, name: str) -> None:
 
 
 def refuse_masked(X: Any, name: str) -> None:
-    """Raise for rows with masked numbers, of which NumPy would take what is under the mask."""
+    """Raise for rows with masked numbers, for which NumPy would take the numbers under the mask."""
     if isinstance(X, np.ma.MaskedArray) and X.ndim:
         masked = np.ma.getmaskarray(X).reshape(len(X), -1).any(axis=1)
         refuse_rows(masked, name, "has masked values; drop or impute such rows")

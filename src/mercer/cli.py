@@ -43,7 +43,7 @@ app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 
-#: Characters of a line from which on the table of scores has room for choices.
+#: Width of a line, in characters, from which the table of scores has room for choices.
 _WIDE = 120
 
 TableArgument = Annotated[

@@ -36,7 +36,7 @@ from mercer.special.hyperbolic_tables import LineFunction
 
 #: Levels of a Matern law that are summed one by one before a closed form is used instead.
 _DIRECT_LEVELS = 16_384
-#: A user's weights may have gaps: so many levels are looked at before they count as ended.
+#: A user's weights may have gaps: this many levels are examined before they count as ended.
 _GAP_LEVELS = 2**15
 #: Weights with a logarithm below this are about to underflow.
 _LOG_LEAST = -650.0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from mercer._validation import check_whole
 from mercer.bounds import VCBound, covering_bound, generalization_bound, log_covering_rate
 from mercer.kernels import LawKernel
 from mercer.spaces import NormalFamily, Simplex
@@ -247,6 +248,7 @@ def plot_simplex_boundary(
     """
     if len(corners) != 3:
         raise ValueError(f"corners must be the names of three categories, got {corners!r}")
+    check_whole("resolution", resolution, 2)
     points = None
     if X is not None:
         roots, _ = Simplex(n=3).embed(Simplex(n=3).check(X))
@@ -308,6 +310,7 @@ def plot_halfplane_boundary(
     >>> ax.get_ylabel()
     'standard deviation'
     """
+    check_whole("resolution", resolution, 2)
     points = None if X is None else NormalFamily(n=2).check(X)
     ranges = [xlim, ylim]
     for axis in (0, 1):

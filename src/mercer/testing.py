@@ -26,7 +26,7 @@ from mercer.special.zonal import SlowDecay
 
 __all__ = ["check_kernel", "check_space"]
 
-#: Points that are looked at, and features that are compared with them.
+#: Number of points examined, and of features compared with their Gram matrix.
 _SIZE, _FEATURES = 40, 300
 #: Diffusion time on spaces without a natural unit.
 _TIME = 0.5
@@ -39,15 +39,14 @@ def check_kernel(
     isometry: Callable[[Any], Any] | None = None,
     random_state: int = 0,
 ) -> None:
-    """Raise an AssertionError that says which law is broken, unless the kernel obeys all of them.
+    """Raise an AssertionError that names the failed check, unless the kernel passes all of them.
 
     The kernel first learns what it needs from the points (:meth:`~mercer.kernels.Kernel.learnt_from`).
-
-    Symmetry; no negative eigenvalue, on scattered and on clustered points (or, for a kernel that says
-    it is not positive semidefinite, no such promise); ``k(X) == k(X, X)``; subsets; ``diag``;
-    ``matvec``; gradients against differences; scalars from both sides; clone, pickle and repr;
-    precision kept; exact contributions that add up; features against the Gram matrix, sparse and torch
-    arrays where they apply; bad input refused.
+    Then these are checked: symmetry; eigenvalues on scattered and on clustered points, none of which
+    may be negative if the kernel says that it is positive semidefinite; ``k(X) == k(X, X)``; subsets;
+    ``diag``; ``matvec``; gradients, against differences; products with scalars on either side; clone,
+    pickle and repr; precision; contributions that add up; features against the Gram matrix, and sparse
+    and torch arrays, where they apply; and that bad input is refused.
 
     Parameters
     ----------
@@ -57,6 +56,13 @@ def check_kernel(
     isometry : callable, optional
         A map of points under which the kernel must not change; by default the space's own.
     random_state : int
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Simplex
+    >>> from mercer.testing import check_kernel
+    >>> check_kernel(Heat(Simplex(), t_star=0.5))
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"give a kernel, such as Heat(Sphere()), not {kernel!r}")
@@ -80,7 +86,7 @@ def check_kernel(
 
 
 def _learnt(kernel: Kernel, X: Any) -> Kernel:
-    """The kernel with what it learns from points; an error is a broken law."""
+    """The kernel with what it learns from points; an error is a failed check."""
     try:
         return kernel.learnt_from(X)
     except Exception as error:
@@ -88,7 +94,7 @@ def _learnt(kernel: Kernel, X: Any) -> Kernel:
 
 
 def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
-    """Run one check; an error raised by the kernel is a broken law too."""
+    """Run one check; an error raised by the kernel is a failure too."""
     try:
         check(kernel, X)
     except AssertionError:
@@ -114,6 +120,12 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
     X : points, optional
         By default ``space.sample``.
     random_state : int
+
+    Examples
+    --------
+    >>> from mercer.spaces import Torus
+    >>> from mercer.testing import check_space
+    >>> check_space(Torus(period=24))
     """
     if not isinstance(space, Space):
         raise TypeError(f"give a space, such as Sphere(), not {space!r}")

@@ -148,7 +148,7 @@ def test_points_of_clouds_are_not_typical() -> None:
     table, y = pd.DataFrame({"cloud": clouds, "x": np.arange(12.0)}), np.arange(12) % 2
     found = explain(SVC(MeanEmbedding(Gaussian())).fit(clouds, y), clouds)
     assert set(found.columns(3)["kind"]) == {"point"}
-    with pytest.raises(ValueError, match="nothing in common but their places"):
+    with pytest.raises(ValueError, match="share only their positions"):
         found.typical()
     both = On("cloud", MeanEmbedding(Gaussian())) + On("x", Linear())
     assert set(explain(SVC(both).fit(table, y), table).typical()["kind"]) == {"column"}

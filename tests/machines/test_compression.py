@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from mercer.kernels import Gaussian, Heat, Spectrum
+from mercer.exceptions import IndefiniteKernelWarning
+from mercer.kernels import Gaussian, Heat, Parametrix, Spectrum
 from mercer.machines import SVC, SVR, KernelRidge, OneClassSVM
 from mercer.spaces import Sphere
 
@@ -77,3 +78,15 @@ def test_faults_are_named(machine) -> None:
         machine(KERNEL, compress=0).fit(X, y)
     with pytest.raises(ValueError, match=r"compress needs points, but the matrix is precomputed"):
         machine("precomputed", compress=5).fit(KERNEL(X), y)
+    with pytest.raises(ValueError, match=r"compress needs a positive semidefinite kernel, which Param"):
+        machine(Parametrix(Sphere(), t=1.0), compress=5).fit(X, y)
+
+
+def test_indefinite_functions_are_refused() -> None:
+    """Nothing would bound the change: landmarks were stated to be exact, and were off by hundreds."""
+    parametrix = Parametrix(Sphere(), t=1.0)
+    with (
+        pytest.warns(IndefiniteKernelWarning),
+        pytest.raises(ValueError, match="compress needs a positive semidefinite kernel"),
+    ):
+        SVC(lambda A, B: parametrix(A, B), compress=5).fit(X, y)

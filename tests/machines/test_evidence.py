@@ -1,13 +1,14 @@
 """The evidence from products alone, against dense matrices."""
 
 import importlib
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.kernels import Gaussian, Heat, MultipleKernel, On, Polynomial, Spectrum
+from mercer.kernels import Gaussian, Heat, MultipleKernel, On, Parametrix, Polynomial, Spectrum
 from mercer.machines import evidence, log_evidence, predictive_std
 from mercer.spaces import Sphere
 
@@ -64,6 +65,7 @@ def test_bad_input_is_named() -> None:
         ((Gaussian(), X, y, "auto"), "alpha must be a positive number, got 'auto'"),
         ((Gaussian(), X, y, np.ones(3)), "alpha must be a positive number"),
         ((Gaussian(), X[:0], y[:0], 1.0), "X holds no points"),
+        ((Parametrix(Sphere(), t=1.0), X, y, 1.0), "not positive semidefinite, so no process has it"),
         ((Gaussian(), X, np.array([1.0, -1e160, 2.0]), 1.0), "row 1 of y is -1e\\+160; rescale y"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -106,6 +108,12 @@ def test_systems_that_are_not_solved_are_told(monkeypatch) -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.warns(ConvergenceWarning, match="after 3 iterations with a relative residual of"):
         log_evidence(Gaussian(0.5), X, X[:, 0], 1e-6)
+    with pytest.warns(ConvergenceWarning, match=r"after 3 iterations: .* too large by \S+ of") as told:
+        found = predictive_std(Gaussian(0.5), X, X[:5] + 0.1, 1e-6)
+    stated = float(re.search(r"by (\S+) of", str(told[0].message))[1])
+    K = Gaussian(0.5)(X[:5] + 0.1, X)
+    solved = np.linalg.solve(Gaussian(0.5)(X) + 1e-6 * np.eye(60), K.T)
+    assert 1e-6 < (found**2 - 1 + (K * solved.T).sum(axis=1)).max() < 2 * stated
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

@@ -218,7 +218,13 @@ def test_indefinite_kernels_are_not_certified() -> None:
     X, y, _ = data(0, outputs=1)
     with pytest.warns(UserWarning, match="negative eigenvalues: nothing certifies"):
         model = LandmarkRegressor(lambda A, B: np.tanh(3 * A @ B.T), 20, random_state=0).fit(X, y)
-    assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"
+    for grade in ("sampled", "exact"):
+        assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"
+        assert np.isnan(model.bounds_[0])
+        with pytest.warns(UserWarning, match="negative eigenvalues: nothing certifies"):
+            found = model.certify(X, y, grade=grade, n_rows=20)
+        assert np.isnan([found.lower, found.improvement]).all()
+        assert str(found) == model.certificate_
 
 
 def test_one_row_has_its_own_target() -> None:

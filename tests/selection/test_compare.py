@@ -174,7 +174,7 @@ def test_two_folds_are_sure_of_nothing() -> None:
     result = replace(result, scores=scores)
     assert f"{other.name}, is 5.0 points; 2 folds are too few to tell" in result.advice
     assert "(the same on every fold)" in result.advice
-    assert "sure" not in result.advice
+    assert "certain" not in result.advice
     assert "2 folds cannot tell" in result.verdict
     assert all(row["p_value"] is None for row in result.to_dict()["kernels"])
 
@@ -193,7 +193,7 @@ def test_a_kernel_that_is_surer_than_the_best_is_named() -> None:
 
     assert advice(0.3).startswith(f"Use none of these yet: the best, {best.name}, reaches")
     assert advice(0.01).startswith("Look again with more repeats")
-    assert f"{other.name} is surer" in advice(0.01)
+    assert f"{other.name} is more certain" in advice(0.01)
 
 
 def test_repeated_folds() -> None:

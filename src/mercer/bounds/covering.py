@@ -16,7 +16,7 @@ from mercer.special import zonal
 
 Extended = NDArray[np.longdouble]
 
-#: Least number of levels to start with; it is doubled until the omitted levels do not matter.
+#: Number of levels to start with; it is doubled until the omitted levels do not matter.
 _LEVELS = 2**9
 #: Logarithm of the fraction of a tail that may be bounded rather than summed.
 _SMALL = math.log(0.1)

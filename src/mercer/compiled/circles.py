@@ -10,7 +10,7 @@ from mercer.compiled.jit import jit
 
 #: Terms with larger exponents are negligible.
 _FAR = 40.0
-#: Number of cosines that matter from time 1 on.
+#: Number of cosines that matter at times of at least 1.
 _MOST_COSINES = 6
 
 

@@ -55,7 +55,7 @@ def _doubled(keys, numbers):
     return more, moved
 
 
-#: Columns are copied range by range if ranges have at least so many, else one by one.
+#: Columns are copied range by range if ranges have at least this many, otherwise one by one.
 _RANGE = 8
 
 

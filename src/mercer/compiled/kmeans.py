@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
-#: Squared distances below this, relative to the size of the points, are roundings.
+#: Squared distances below this, relative to the size of the points, are rounding errors.
 _ROUNDING = 1e-12
 #: Rows whose distances to a centre differ by less are tied.
 _TIED = 1e-9

@@ -113,7 +113,7 @@ def posterior_rows(begin, end, P, Q, n, usual, steps, norms, their_norms, polyno
     """Expectations of a polynomial of w for rows ``begin:end`` of P and all of Q.
 
     ``polynomial[k]`` is the coefficient of ``w^k`` times ``k!``; ``norms[i, k]`` turns gamma variables
-    into Dirichlet ones.  Of a symmetric result half is computed.
+    into Dirichlet ones.  Only half of a symmetric result is computed.
     """
     product, factor, spare = np.empty((3, polynomial.size))
     for i in range(begin, end):

@@ -222,7 +222,7 @@ def _with_products(total, p, x):
 def mirror(matrix, top, bottom, left, right):
     """Copy what lies above the diagonal in a block of a symmetric matrix to below it.
 
-    Small squares at a time, of which both images are in the nearest cache.
+    It copies small squares, both images of which fit into the nearest cache.
     """
     for i in range(top, bottom, _SQUARE):
         for j in range(left, right, _SQUARE):

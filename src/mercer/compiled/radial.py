@@ -11,7 +11,7 @@ from mercer.compiled.profiles import coordinates
 _LANES = 32
 
 #: Squared distances below this share of ``|p|^2 + |q|^2`` are those of close points, and the share of
-#: pairs from which on it is faster to take all sums over coordinates.
+#: close pairs above which it is faster to take all sums over coordinates.
 _CLOSE, _MANY = 0.125, 0.05
 
 #: A zonal polynomial and its increment below this have died out: the envelope of P_l falls with l.
@@ -23,7 +23,7 @@ def zonal_sweep(u, n, first, coefficients, even, odd):
     """Add up a zonal series at the points ``w = 1 - u``, even and odd levels apart.
 
     ``P_(l+1) - P_l = (l (P_l - P_(l-1)) - (2l + n - 2) u P_l) / (l + n - 2)`` keeps full relative
-    accuracy of ``1 - P_l`` as u -> 0, where the textbook recurrence loses l^2 roundings.
+    accuracy of ``1 - P_l`` as u -> 0, where the textbook recurrence accumulates l^2 rounding errors.
     ``coefficients[k]`` belongs to level ``first + k``; levels before are stepped over, not added.
     """
     last = first + coefficients.size - 1
@@ -161,8 +161,8 @@ def differences_from_products(tile, step, rows, columns, p, squares, scales, q, 
 def sparse_differences(tile, begin, skip, P, squares, Q, others, symmetric):
     """The same for products of sparse rows from ``begin`` and ``skip`` on, without factors.
 
-    Rows are starts, sorted columns and values.  Of a symmetric tile the part from the diagonal on is
-    defined.
+    Rows are starts, sorted columns and values.  Only the part of a symmetric tile from the diagonal on
+    is defined.
     """
     (starts, columns, values), (their_starts, their_columns, their_values) = P, Q
     for i in range(tile.shape[0]):

@@ -133,9 +133,9 @@ def _by_length(length, n):
 def common_substrings(text, symbols, hashed, weights, codes, offsets, others, out):
     """Weighted numbers of common substrings of a text with other strings, and with itself.
 
-    ``weights[k]`` is the sum of the weights of the lengths 1 to k.  The others are numbers of strings
-    in ``codes`` and ``offsets``; ``out`` takes one value for each of them.  Returns the value of the
-    text with itself.
+    ``weights[k]`` is the sum of the weights of the lengths 1 to k.  The others are indices of strings in
+    ``codes`` and ``offsets``; ``out`` takes one value for each of them.  Returns the value of the text
+    with itself.
     """
     length, link, ends, keys, targets = _automaton(text, symbols, hashed)
     order = _by_length(length, text.size)
@@ -176,7 +176,7 @@ def common_substrings(text, symbols, hashed, weights, codes, offsets, others, ou
 def gappy_sums(codes, offsets, texts, others, length, decay, values):
     """Common subsequences of texts with a pack of other strings, each weighted by decay ** gaps.
 
-    ``texts`` are numbers of strings in ``codes`` and ``offsets``; ``others`` has a column for each of
+    ``texts`` are indices of strings in ``codes`` and ``offsets``; ``others`` has a column for each of
     the other strings, padded with -1; ``values`` takes a row of sums for each text.  The strings of a
     pack are processed together, by vector operations.
     """
@@ -206,7 +206,7 @@ def gappy_sums(codes, offsets, texts, others, length, decay, values):
 
 @jit(fastmath={"contract"})
 def gappy_slopes(codes, offsets, texts, others, length, decay, values, slopes):
-    """Like :func:`gappy_sums`, with derivatives of the sums by the logarithm of the decay."""
+    """Like :func:`gappy_sums`, with derivatives of the sums in the logarithm of the decay."""
     width, lanes = others.shape
     tails = np.empty((length, width + 1, lanes))
     tilts = np.empty((length, width + 1, lanes))
@@ -246,8 +246,8 @@ def aligned_substrings(texts, others, degree, symmetric, first, run, tile):
     """Twice the weighted numbers of substrings that two strings share in place, for a tile of rows.
 
     Length d weighs ``degree - d + 1``; degree has the type of the tile.  The tile begins at row
-    ``first`` of the texts; ``others`` has a column for each of the other strings.  Of a symmetric
-    result only the part on or right of the diagonal is written.
+    ``first`` of the texts; ``others`` has a column for each of the other strings.  Only the part of a
+    symmetric result on or right of the diagonal is written.
     """
     full = 2 * degree + 1
     for i in range(tile.shape[0]):

@@ -41,7 +41,7 @@ _LIBRARIES = {
     ),
 }
 
-#: Most documents of a library, and least number of characters of a document.
+#: Largest number of documents of a library, and smallest number of characters of a document.
 _DOCUMENTS, _LENGTH = 250, 300
 
 #: Scikit-learn has these only after importing sklearn.experimental, which other code may have done.

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 from mercer._npz import Npz
 from mercer._repr import listed
 
-#: Most empty rows of a matrix stored by columns; they take no space in its file.
+#: Largest number of empty rows of a matrix stored by columns; they take no space in its file.
 _BLANK = 10**6
 
 

@@ -33,7 +33,7 @@ _FLOAT = re.compile(r"-?\d+\.0+")
 def read_strings(
     path: str | Path, target: str | None, text: str, group: str | None = None, *, labelled: bool = True
 ) -> Table:
-    """Read a table with a column of strings.
+    r"""Read a table with a column of strings.
 
     Parameters
     ----------
@@ -52,6 +52,18 @@ def read_strings(
     -------
     Table
         X is a list of strings, or of bytes if the column of a Parquet file contains bytes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from mercer.datasets import read_strings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "genes.csv")
+    ...     _ = path.write_text("dna,kind\nACGT,a\nTTGA,b\n")
+    ...     table = read_strings(path, "kind", "dna")
+    >>> table.X, table.y.tolist()
+    (['ACGT', 'TTGA'], ['a', 'b'])
     """
     path = Path(path)
     frame = read_frame(path, as_text=True, keep_bytes=text)
@@ -71,7 +83,7 @@ def read_nodes(
     drop: Sequence[str] = (),
     group: str | None = None,
 ) -> Table:
-    """Read an edge list and a table of nodes, with labels and perhaps attributes.
+    r"""Read an edge list and a table of nodes, with labels and perhaps attributes.
 
     An edge that is listed twice, or in both directions, counts once, with the larger weight.  Nodes
     without a label are part of the graph; labelled nodes without an edge are isolated nodes.  Names are
@@ -98,6 +110,19 @@ def read_nodes(
     Table
         X are the indices of nodes in ``graph``; if the table has other columns, a data frame with the
         indices in the first column and the others as they are.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from mercer.datasets import read_nodes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     papers, links = Path(folder, "papers.csv"), Path(folder, "links.csv")
+    ...     _ = papers.write_text("paper,topic\na,art\nb,law\n")
+    ...     _ = links.write_text("from,to\na,b\nb,c\n")
+    ...     table = read_nodes(papers, "topic", links)
+    >>> table.nodes, table.X.tolist(), table.y.tolist()
+    (('a', 'b', 'c'), [0, 1], ['art', 'law'])
     """
     path, edges = Path(path), Path(edges)
     frame, typed = read_frame(path, as_text=True), read_frame(path)
@@ -247,7 +272,7 @@ def read_clouds(
     *,
     labelled: bool = True,
 ) -> Table:
-    """Read clouds from a table with one row per point.
+    r"""Read clouds from a table with one row per point.
 
     Parameters
     ----------
@@ -268,6 +293,18 @@ def read_clouds(
     -------
     Table
         X is a list of arrays, or of pairs of an array and weights.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from mercer.datasets import read_clouds
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "cells.csv")
+    ...     _ = path.write_text("cell,x,y,kind\n1,0,0,a\n1,0,2,a\n2,5,5,b\n")
+    ...     table = read_clouds(path, "kind", "cell")
+    >>> [cloud.tolist() for cloud in table.X], table.y.tolist()
+    ([[[0.0, 0.0], [0.0, 2.0]], [[5.0, 5.0]]], ['a', 'b'])
     """
     path = Path(path)
     frame = read_frame(path)

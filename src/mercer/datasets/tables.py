@@ -59,7 +59,7 @@ def read_table(
     *,
     labelled: bool = True,
 ) -> Table:
-    """Read a CSV, TSV, Parquet, Feather, NPZ or svmlight file.
+    r"""Read a CSV, TSV, Parquet, Feather, NPZ or svmlight file.
 
     Parameters
     ----------
@@ -79,6 +79,18 @@ def read_table(
     Returns
     -------
     Table
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from mercer.datasets import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "counts.csv")
+    ...     _ = path.write_text("red,blue,label\n3,0,a\n1,4,b\n")
+    ...     table = read_table(path, target="label")
+    >>> table.columns, table.X.tolist(), table.y.tolist()
+    (('red', 'blue'), [[3.0, 0.0], [1.0, 4.0]], ['a', 'b'])
     """
     path = Path(path)
     _check_file(path)

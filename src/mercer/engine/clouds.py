@@ -53,11 +53,11 @@ class Clouds:
 
     @property
     def owners(self) -> Index:
-        """Number of the cloud of each point."""
+        """Index of the cloud of each point."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def take(self, index: Index) -> Any:
-        """Points by their numbers."""
+        """Points by their indices."""
         if isinstance(self.points, list):
             return [self.points[i] for i in index.tolist()]
         return self.points[index]
@@ -77,7 +77,7 @@ class Clouds:
         return replace(self, starts=starts), owners
 
     def groups(self, limit: int, most: int | None = None, spread: float | None = None) -> list[Index]:
-        """Groups of clouds of similar size, by their numbers.
+        """Groups of clouds of similar size, by their indices.
 
         A group has at most ``limit`` points, unless it is a single cloud, and at most ``most`` clouds.
         The largest cloud is at most ``spread`` times as large as the smallest, if that is given.
@@ -96,14 +96,14 @@ class Clouds:
         return found
 
     def joined(self, group: Index) -> tuple[Index, list[slice]]:
-        """Numbers of the points of some clouds, one after the other, and the place of each cloud."""
+        """Indices of the points of some clouds, one after the other, and the slice of each cloud."""
         sizes = self.sizes[group]
         ends = np.cumsum(sizes)
         index = np.arange(ends[-1]) + np.repeat(self.starts[group] - ends + sizes, sizes)
         return index, [slice(int(e - n), int(e)) for e, n in zip(ends, sizes, strict=True)]
 
     def padded(self, group: Index) -> tuple[Index, Array]:
-        """Numbers of the points of some clouds as a rectangle, and their weights.
+        """Indices of the points of some clouds as a rectangle, and their weights.
 
         Shorter clouds repeat their first point, with weight zero.
         """
@@ -139,7 +139,7 @@ def inner_products(X: Any, Y: Any, out: Array | None = None) -> Any:
 
 
 def as_points(values: Any) -> Any:
-    """Numbers in single or double precision, as the tensor that they are or else in a NumPy array.
+    """Numbers in single or double precision, as a tensor if they are one, otherwise as a NumPy array.
 
     Raises a TypeError if they are not real numbers.
     """
@@ -159,12 +159,12 @@ def home(points: Any) -> str:
 
 
 def at_least_zero(values: Any) -> Any:
-    """Values without those below zero; NumPy's in place."""
+    """Values clipped at zero; NumPy arrays in place."""
     return values.clamp(min=0) if is_foreign(values) else np.maximum(values, 0, out=values)
 
 
 def exponentials(values: Any) -> Any:
-    """Exponentials, which may overflow; NumPy's in place."""
+    """Exponentials, which may overflow; NumPy arrays in place."""
     if is_foreign(values):
         return values.exp()
     with np.errstate(over="ignore", under="ignore"):
@@ -199,7 +199,7 @@ def matrix(
     ----------
     P, Q : Clouds
     job : callable
-        Computes a tile from the numbers of its clouds of P and of Q.
+        Computes a tile from the indices of its clouds in P and in Q.
     what : str
         Label of a progress bar.
     channels : int, optional

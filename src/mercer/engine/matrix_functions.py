@@ -200,7 +200,7 @@ class WalkSeries:
 
     @classmethod
     def reaching(cls, beta: float, radius: float, slope: bool = False) -> WalkSeries:
-        """With as many terms as leave less than 1e-17, where no diagonal entry is below 1."""
+        """The series with enough terms to leave less than 1e-17, where no diagonal entry is below 1."""
         x = beta * radius
         terms, log_term = 1, math.log(max(x, 1e-300))
         while terms <= x or log_term > -40 - math.log1p(terms):

@@ -28,7 +28,7 @@ TOO_SMALL = "a covariance is not positive semidefinite; eta is too small for its
 
 
 class Mixtures(Protocol):
-    """Covariances S of the mixtures of pairs of clouds; tiles by the numbers of the clouds."""
+    """Covariances S of the mixtures of pairs of clouds, in tiles given by indices of the clouds."""
 
     #: Largest number of clouds in the rows and in the columns of a tile, if there is one.
     most: int | None
@@ -40,7 +40,7 @@ class Mixtures(Protocol):
         """``log |I + Sx / eta|`` of each cloud on the left."""
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
-        """``tr S (S + eta I)^-1``, the derivative of ``-log |I + S / eta|`` by log eta."""
+        """``tr S (S + eta I)^-1``, minus the derivative of ``log |I + S / eta|`` in log eta."""
 
     def matrices(self, left: Index, right: Index) -> Array:
         """Symmetric matrices with the non-zero eigenvalues of ``S / eta``; two more axes."""

@@ -143,7 +143,7 @@ class NumpyEngine(Engine):
     def unit_rows(self, X: Any) -> Any:
         """See :class:`Engine`; dense rows by a compiled loop, in threads.
 
-        A row is divided the same whatever rows it is among.
+        The result for a row does not depend on the rows around it.
         """
         from mercer.compiled.rows import divide_by_lengths
 
@@ -250,7 +250,7 @@ class Tiles:
         invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
         source.write(rows, columns, invariants)
         if spared:
-            # Exact values come later: the invariant of another pair keeps the range narrow till then.
+            # Exact values come later: the invariant of another pair keeps the range narrow until then.
             np.fill_diagonal(invariants[:, : len(tile)], invariants[0, -1])
         if isinstance(profile, TableProfile):
             profile.apply(invariants, tile)

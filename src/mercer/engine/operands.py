@@ -23,20 +23,21 @@ Write = Callable[[slice, slice, NDArray[Any]], None]
 #: and a dense matrix, of whole rows, and of compiled loops.
 _PRODUCT, _MIXED, _ROWS, _LOOP = (192, 2048), (256, 4096), (64, 2**62), (64, 1024)
 
-#: Least elements of a tile of known invariants: fewer take no longer than what comes with each tile.
+#: Smallest number of elements of a tile of known invariants: fewer take less time than the overhead.
 _APPLIED = 2**17
-#: Columns from which on large tiles pay, and the elements of one: some of them fit in the last cache.
+#: Smallest number of columns for which large tiles pay, and the elements of one: a few of these tiles
+#: fit into the last cache.
 _LONG, _LARGE = 128, 2**20
 
 #: Pairs of sparse rows whose differences are taken at a time.
 _PAIRS = 2**12
 
-#: Columns up to which products are computed faster on the way to a profile than by BLAS, and the rows
-#: on the right from which on.
+#: Largest number of columns, and smallest number of rows on the right, for which products are computed
+#: faster on the way to a profile than by BLAS.
 _SHORT, _SIDE_BY_SIDE = {np.dtype(np.float32): 16, np.dtype(np.float64): _LONG}, 64
 
-#: Columns of sparse rows up to which tiles may be multiplied as dense ones, and the time of a term of a
-#: sparse product in units of those that BLAS takes for a byte of a dense one.
+#: Largest number of columns of sparse rows whose tiles may be multiplied as dense ones, and the time of
+#: a term of a sparse product, in units of the time that BLAS takes per byte of a dense one.
 _WIDE, _GATHERED = 2048, 256
 
 
@@ -87,8 +88,8 @@ class Operand(ABC):
 class Differences(Operand):
     """Points p with factors s, for the invariant ``|p - q|^2 s(p) s(q)``.
 
-    It is computed coordinate by coordinate: no digits are lost where points are close.  Of long rows
-    only close pairs are, and the others by a matrix product.
+    It is computed coordinate by coordinate: no digits are lost where points are close.  For long rows
+    only close pairs are; the others follow from a matrix product.
     """
 
     points: NDArray[Any]
@@ -217,7 +218,7 @@ def stored(values: NDArray[Any]) -> Invariants:
 
 
 def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
-    """``L @ R.T``: a product by BLAS for each tile, unless one of both is sparse."""
+    """``L @ R.T``: a product by BLAS for each tile, unless either is sparse."""
 
     def multiply(rows: slice, columns: slice, out: NDArray[Any]) -> None:
         np.matmul(_dense(L[rows]), _dense(R[columns]).T, out=out)
@@ -266,7 +267,7 @@ def _shape(rows: int, columns: int, length: int) -> tuple[int, int]:
 
 
 def _evenly(size: int, most: int, multiple: int) -> int:
-    """Length of equal parts, at most so long, whose number is a multiple; of one part the whole."""
+    """Length of equal parts of at most ``most``; their number is a multiple unless one is enough."""
     parts = -(-size // most)
     return size if parts <= 1 else -(-size // (parts + -parts % multiple))
 

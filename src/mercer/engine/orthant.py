@@ -132,7 +132,7 @@ class ModeSums:
         own : float, optional
             Value of a row with itself, in a symmetric result.
         floor : float
-            Least value, where rounding may have gone below.
+            Smallest value; rounding may have given smaller ones.
 
         Returns
         -------

@@ -26,12 +26,12 @@ class SparseTensorEngine(Engine):
 
     Rows are checked, scaled and compared in main memory, in time linear in the number of non-zeros.  On
     a device tiles of rows are then made dense, two at a time, and multiplied by the engine of dense
-    tensors; of tensors in main memory all is left to the engine of sparse matrices.
+    tensors; for tensors in main memory everything is left to the engine of sparse matrices.
 
     Parameters
     ----------
     home : tensor, optional
-        An empty one on the device of the rows.
+        An empty tensor on the device of the rows.
     """
 
     def __init__(self, home: Any = None) -> None:
@@ -68,7 +68,7 @@ class SparseTensorEngine(Engine):
         return out
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`; of invariants in main memory, where the values stay."""
+        """See :class:`Engine`; invariants are in main memory, where the values stay."""
         return engine_for(w).apply(w, profile, options)
 
     def matvec(self, L: Any, R: Any, profile: Profile, v: Any, options: GramOptions = PLAIN) -> Any:
@@ -87,7 +87,7 @@ class SparseTensorEngine(Engine):
     def _tiles(
         self, L: Any, R: Any, profile: Profile, options: GramOptions
     ) -> Iterator[tuple[Place, Any]]:
-        """Tiles of the Gram matrix, and their places; of a symmetric one, on and above the diagonal."""
+        """Tiles of the Gram matrix and their places; on and above the diagonal if it is symmetric."""
         L, R = columns_in_use(L, R)
         options = self._placed(options)
         left = _Rows.of(L, self._home)
@@ -101,7 +101,7 @@ class SparseTensorEngine(Engine):
             others = part if left is right and rows == columns else right.dense(columns)
             tile = dense.gram(part, others, profile, options.part(rows, columns))
             if options.symmetric and rows == columns:
-                tile = tile.triu() + tile.triu(1).T  # products of a matrix with itself may not be
+                tile = tile.triu() + tile.triu(1).T  # products with itself may not be symmetric
             yield (rows, columns), tile
 
     def _placed(self, options: GramOptions) -> GramOptions:
@@ -120,7 +120,7 @@ def _engine_at(home: Any) -> SparseTensorEngine:
 
 
 def is_far(home: Any) -> bool:
-    """Tell whether a tensor is outside of main memory."""
+    """Tell whether a tensor is outside main memory."""
     return bool(home.device.type != "cpu")
 
 

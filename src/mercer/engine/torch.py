@@ -46,7 +46,7 @@ class TorchEngine(ArrayEngine):
         return placed(values, X) if kind is not None and kind in "biuf" else values
 
     def rows_at_once(self, X: Any, least: int, width: int) -> int:
-        """See :class:`Engine`; a device is at its best with many."""
+        """See :class:`Engine`; a device is fastest with many."""
         if X.device.type == "cpu":
             return least
         return max(least, min(_TIMES * least, _NUMBERS // max(width, 1)))

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 #: Targets that test whether a transformation is linear.
 _LINEAR = 1e-9
-#: Most letters of a string that is shown.
+#: Largest number of letters shown of a string.
 _SHORT = 40
 
 

@@ -18,7 +18,7 @@ from mercer.kernels.base import BLOCK, Kernel
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-#: Most rows whose columns are processed together.
+#: Largest number of rows whose columns are processed together.
 _ROWS = 64
 #: The kind of features that have a position in their cloud, but no name.
 _POINT = "point"
@@ -234,7 +234,7 @@ class Explanation:
         """
         if self._kinds == {_POINT}:
             raise ValueError(
-                "points of clouds have nothing in common but their places, so that none are typical; "
+                "points of different clouds share only their positions, so that none is typical; "
                 "columns(row) explains one cloud"
             )
         by, frames = "size" if self._expansion.classes is None else "contribution", []

@@ -85,7 +85,7 @@ def importance(
     scorer = check_scoring(model, scoring)
 
     def shuffled_score(model: Any, numbers: Any, y: Any) -> float:
-        """The score of rows whose blocks come from the rows with these numbers."""
+        """The score of rows whose blocks come from the rows with these indices."""
         rows = _gathered(X, list(places.values()), numbers)
         try:
             return float(scorer(model, rows, y))

@@ -377,7 +377,7 @@ def _likeliest_alpha(counts: Any) -> float:
     values, times = np.unique(matrix.data[matrix.data > 0], return_counts=True)
 
     def slope(log_alpha: float) -> float:
-        """Derivative of the log likelihood by log alpha."""
+        """Derivative of the log likelihood with respect to log alpha."""
         a = np.exp(log_alpha)
         entries = times @ (special.digamma(values + a) - special.digamma(a))
         return float(

@@ -30,17 +30,20 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     The error of every entry of ``F @ F.T`` is at most ``error_``; on a graph this is the largest omitted
     weight, accurate to about 1e-6.  For a kernel with ``normalized=True`` rows are scaled to norm 1,
     which at most doubles the error.
+
     Graphs of up to 4000 nodes are decomposed completely.  For larger ones eigenpairs come from Lanczos
     iteration, with one pass over the edges per step, or from a sparse factorisation if the end of the
     spectrum is too crowded for it (rings, grids, road maps).
 
     Parameters
     ----------
-    kernel : ArcCosine, or a kernel on Sphere, Simplex, Projective, Torus, Rotations or Graph
-        On a graph the weights must rise or fall along the spectrum, as those of ``Heat``, ``Matern``,
-        ``Exponential``, ``VonNeumann`` and ``Power`` do.
+    kernel : ArcCosine, or a kernel given by a law
+        On a Sphere, Simplex, Projective, Torus, Rotations, Graph, Categories with stated labels, or a
+        ProductSpace of these.  On a graph the weights must rise or fall along the spectrum, like those
+        of ``Heat``, ``Matern``, ``Exponential``, ``VonNeumann`` and ``Power``.
     n_components : int
-        Number of features; on a graph at most the number of nodes.
+        Largest number of features.  There are fewer if the space does not have as many, and on a torus,
+        categories and products only whole levels are taken.
     random_state : int
         Seed of the first vector of the iteration, or of the harmonics drawn from an incomplete level.
 
@@ -48,7 +51,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     ----------
     kernel_ : Kernel
         A clone of the kernel.
-    eigenvalues_ : array of shape (n_components,)
+    eigenvalues_ : array of shape (n_features,)
         Eigenvalues of the Laplacian (of S, for kernels of a graph's similarity S), by falling weight.
     error_ : float
         Bound on the error of an entry of ``F @ F.T``, for the plain kernel (for ``ArcCosine``, between

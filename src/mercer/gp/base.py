@@ -39,13 +39,13 @@ Array = NDArray[np.float64]
 
 #: Rows that are tested for a degenerate kernel.
 _LOOKED_AT = 200
-#: Part of the prior variance from which on features miss nothing that there is to find.
+#: Share of the prior variance above which features miss nothing.
 _NEARLY_ALL = 0.95
 #: The same where the features alone explain the targets: a constant and all linear functions hold more.
 _MOST = 0.6
-#: Numbers of sparse rows that are made dense at a time.
+#: Numbers in the sparse rows that are made dense at a time.
 _NUMBERS = 2**24
-#: Most dimensions for which the usual features are made to hold all linear functions.
+#: Largest dimension in which the default features include all linear functions.
 _LINEAR = 2000
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
@@ -137,7 +137,7 @@ class SparseGP(BaseEstimator, ABC):
         first = rows.first()
         if first is not None and looks_like_table(on_cpu(first.X)):
             warnings.warn(
-                f"rows of X differ in length as those of a table do, but {kernel!r} looks at directions "
+                f"rows of X differ in length like those of a table, but {kernel!r} looks at directions "
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
                 stacklevel=4,
             )
@@ -148,18 +148,18 @@ class SparseGP(BaseEstimator, ABC):
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
     def _warn_of_search(self, evidence: Evidence, thetas: list[Array], remedy: str) -> None:
-        """Warn of hyperparameters at their bounds, and of noise found in place of the kernel."""
+        """Warn about hyperparameters at their bounds, and about noise found in place of the kernel."""
         if not self.optimize:
             return
         found = [theta for theta in thetas if not evidence.is_noise(theta)]
         kernels = [evidence.split(theta)[2] for theta in found]
         _, noise, _ = evidence.split(thetas[0])
-        # Features alone are in units of a kernel that may be left out for the most part.
+        # Features alone are in units of a kernel most of which may be left out.
         largest = 0.0 if evidence.alone else max(theta[0] for theta in thetas)
         most = evidence.bounds[0, 1]
         warn_of_own_bounds(largest, most, noise, bool(getattr(self, "normalize_y", True)))
         warn_at_bounds(self._validate(), kernels)
-        # Features that hold most of the kernel may well be all of it that the rows have use for.
+        # Features that hold most of the kernel may well be all of it that the rows need.
         kernel, enough = (kernels[0], _MOST) if found else (evidence.kernel, _NEARLY_ALL)
         explained = not evidence.alone or evidence.exceeds_noise(thetas[0])
         held = evidence.held(kernel)
@@ -256,8 +256,8 @@ class SparseGP(BaseEstimator, ABC):
         kernel = clone(kernel)
         if not self.features_.serves(kernel, self.inputs):
             raise ValueError(
-                f"{kernel!r} needs other features than {self.kernel_!r}, for which statistics were "
-                "collected: another space, or another power of |x|; call fit instead"
+                f"{kernel!r} needs features other than those of {self.kernel_!r}, for which statistics "
+                "were collected: another space, or another power of |x|; call fit instead"
             )
         return kernel
 
@@ -287,7 +287,7 @@ class SparseGP(BaseEstimator, ABC):
     def _moments(
         self, X: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
     ) -> tuple[Array, Array]:
-        """Means (all outputs of all posteriors) and variances (one of each) at rows.
+        """Means (all outputs of all posteriors) and variances (one for each posterior) at rows.
 
         Without ``variances`` these are left empty.
         """
@@ -455,7 +455,7 @@ class VariationalGP(SparseGP):
         self._expand(np.hstack([z.posterior.mean for z in self._latents]), self.likelihood_.offset)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
-        if not self._alone:  # else the kernel is not the covariance
+        if not self._alone:  # otherwise the kernel is not the covariance
             few = self._few_rows(rows)
             self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
 

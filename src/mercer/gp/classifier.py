@@ -35,20 +35,21 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
         ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
-        ``Graph``, whose rows are nodes, or a ``Torus``.  Kernels of whole tables (sums and products of
+        ``Graph``, whose rows are nodes, a ``Torus``, ``Rotations``, ``Categories`` with stated labels,
+        or a product of such spaces.  Kernels of whole tables (sums and products of
         :class:`~mercer.kernels.On`), of strings and of clouds use inducing points among the training
         rows; their own hyperparameters stay as they are, see ``scaled_to``.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
-        default 500, with up to 2000 columns at least so many harmonics that all linear functions are
-        among them, or all eigenvectors of a graph of up to 4000 nodes.
+        default 500, but with up to 2000 columns enough harmonics to include all linear functions, or all
+        eigenvectors of a graph of up to 4000 nodes.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
         Whether rows are those of a table or points of the kernel's space.  "auto" decides by the
         kernel, and warns if the lengths of rows for ``Sphere()`` vary like those of a table.
     bias : float
-        The constant column, in units of the standardised ones.
+        Value of the constant column, in units of the standardised columns.
     amplitude : float
         Variance of f, times ``k(x, x)``: the start of the optimisation, or the fixed value.
     class_prior : array of shape (n_classes,), optional

@@ -175,7 +175,7 @@ class TabulatedFunctions:
     """The functions of :class:`FiniteFeatures` at one kernel: tables, with derivatives.
 
     Weights have the prior variance one.  With s the derivatives of ``log a_j`` and h those of
-    ``log k(x, x)`` (zero if not normalised) by a hyperparameter, the derivative of a value phi_j(x) of
+    ``log k(x, x)`` (zero if not normalised) in a hyperparameter, the derivative of a value phi_j(x) of
     the table is ``phi_j(x) (s_j - h(x)) / 2``.
 
     Parameters

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 USUAL = 500
 #: Rows whose features are in memory at a time, in each thread; more on a device.
 ROWS = 1024
-#: Longest row whose squares of squares are numbers.
+#: Longest row whose fourth powers do not overflow.
 _LONGEST = 1e70
 
 
@@ -34,8 +34,8 @@ class PriorWeights:
     """A kernel in terms of features ``phi_j`` and of functions ``psi_r`` that represent the rest.
 
     ``k(x, x) = sum_j variances_j phi_j(x)^2 + sum_r rest_r psi_r(x)``.  ``slopes`` are derivatives of
-    the logarithms of the variances, and ``rest_slopes`` of the rest, by the logarithms of the kernel's
-    free hyperparameters.
+    the logarithms of the variances, and ``rest_slopes`` of the rest, with respect to the logarithms of
+    the kernel's free hyperparameters.
     """
 
     variances: Array

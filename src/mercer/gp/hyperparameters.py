@@ -37,7 +37,7 @@ _RATIOS, _FACTORS = 10.0 ** np.arange(-1, 8), (0.1, 0.3, 1.0, 3.0, 10.0)
 _SURE = 3.0
 #: How far restarts stray from the start, as a factor.
 _STRAY = 10.0
-#: Steps of Newton's method, and of the differences that it takes the curvature from.
+#: Steps of Newton's method, and of the differences that give it the curvature.
 _NEWTON_STEPS = 3
 _STEP = 1e-3
 
@@ -146,16 +146,16 @@ class Evidence:
     ) -> tuple[Evidence, Array]:
         """The bound with its best theta, or the evidence of the features alone with its own.
 
-        What the features leave out of the kernel counts as variance that nothing explains.  The bound
-        falls by half of it in units of the noise.  So noise has to be large and amplitudes small,
-        whatever the features explain: with many columns it is largest for noise alone.  The features
+        What the features leave out of the kernel counts as unexplained variance, half of which, in units
+        of the noise, is subtracted from the bound.  Whatever the features explain, this favours large
+        noise and small amplitudes: with many columns the bound is largest for noise alone.  The features
         alone are a process too, the kernel cut off after its first levels.  Its evidence has no such
-        term, and decides whether the rows have use for the rest.  Where the bound is larger at the
-        hyperparameters of the features alone than where its own search ended, it goes on from there.
+        term, and decides whether the rows need the rest.  If the bound is larger at the hyperparameters
+        of the features alone than where its own search ended, the search continues from there.
 
-        Functions at inducing points are no such process, they vanish away from the points; and without
-        noise to be learnt nothing stands for the rest.  Features are then taken alone only in place of
-        noise alone, and if the rest is smaller than the noise.
+        Functions at inducing points are not such a process, because they vanish away from the points;
+        and if no noise is learnt, nothing accounts for the rest.  In these cases the features are used
+        alone only if the search found noise alone, and the rest is smaller than the noise.
         """
         theta, value = self.maximise(start, restarts, rng, max_iter, insist=False)
         flat = self.is_noise(theta)
@@ -203,7 +203,7 @@ class Evidence:
         def job(number: int) -> None:
             results[number] = self._climb(starts[number], max_iter)
 
-        # Matrices are small: BLAS is at its best in one thread, and the starts share the cores.
+        # Matrices are small: BLAS is fastest in one thread, and the starts share the cores.
         if len(starts) == 1:
             with blas_in_one_thread():
                 job(0)
@@ -217,9 +217,9 @@ class Evidence:
             return self._polished(best, value)
 
     def _elsewhere(self, start: Array) -> list[tuple[Array, float, float]]:
-        """Other amplitudes and ranges of the kernel, each with the noise that is best there.
+        """Other amplitudes and ranges of the kernel, each with the best noise.
 
-        With the bound at each, and the evidence of the features alone.
+        They come with the bound and the evidence of the features alone.
         """
         low, high = self.kernel.bounds.reshape(-1, 2).T
         ranges = np.clip(start[len(start) - len(low) :] + np.log(_FACTORS)[:, None], low, high)
@@ -229,7 +229,7 @@ class Evidence:
             theta = np.append([amplitude, 0.0][: 1 if self.fixed_noise else 2], of_kernel)
             try:
                 solution, _, left = self.solve(theta)
-            except np.linalg.LinAlgError:  # noise below the rounding of so many rows
+            except np.linalg.LinAlgError:  # noise below the rounding error of that many rows
                 found.append((theta, -math.inf, -math.inf))
                 continue
             gain = 0.0
@@ -301,14 +301,14 @@ def descending(
         try:
             value, gradient = value_and_gradient(theta)
         except np.linalg.LinAlgError:
-            return 1e10, np.zeros_like(theta)  # noise below the rounding of so many rows
+            return 1e10, np.zeros_like(theta)  # noise below the rounding error of that many rows
         return -value / scale, -gradient / scale
 
     return descent
 
 
 def warn_at_bounds(bounded: Any, found: list[Any]) -> None:
-    """Warn of hyperparameters that ended at their bounds, those of a kernel before they were learnt.
+    """Warn about hyperparameters that ended at their bounds, those of a kernel before they were learnt.
 
     Each is named once, however many of the kernels that were found have it there.
     """
@@ -333,7 +333,7 @@ def warn_at_bounds(bounded: Any, found: list[Any]) -> None:
 
 
 def warn_of_own_bounds(amplitude: float, most: float, noise: float, standardised: bool) -> None:
-    """Warn of an amplitude at its upper bound (both as logarithms), or of a noise at a bound.
+    """Warn about an amplitude at its upper bound (both as logarithms), or a noise at a bound.
 
     They are in units of the targets.  Noise at its lower bound is none, unless targets are not
     standardised.

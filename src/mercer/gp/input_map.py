@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 _FEWEST, _LOOKS, _TABLE = 30, 500, 0.75
 #: Distance of the quartiles of the normal distribution, in standard deviations.
 _QUARTILES = 1.349
-#: Variance of the logarithm of lengths that is no more than rounding.
+#: Variance of the logarithm of lengths that is nothing but rounding.
 _ROUNDING = 1e-12
 
 

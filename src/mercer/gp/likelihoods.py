@@ -24,7 +24,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True, eq=False)
 class Expectations:
-    """Means of ``log p(y | f)`` and of its derivatives by f, for ``f ~ N(mean, variance)``.
+    """Means of ``log p(y | f)`` and of its derivatives in f, for ``f ~ N(mean, variance)``.
 
     ``curvature`` is the mean of minus the second derivative, and is not negative.
     """
@@ -79,7 +79,7 @@ class Likelihood(ABC):
         """Targets of a block as numbers, a column for each process."""
 
     def terms(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """``log p(y | f)``, its derivative by f, and minus the second derivative."""
+        """``log p(y | f)``, its derivative with respect to f, and minus the second derivative."""
         raise NotImplementedError(f"{type(self).__name__} has neither terms nor expectations")
 
     def expectations(self, y: Array, mean: Array, variance: Array) -> Expectations:

@@ -26,7 +26,7 @@ from mercer.rows.statistics import collect
 
 Array = NDArray[np.float64]
 
-#: Steps of L-BFGS that input scales are learnt in.
+#: Number of L-BFGS steps that learn input scales.
 _ARD_STEPS = 40
 
 
@@ -50,20 +50,21 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
         ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
-        ``Graph``, whose rows are nodes, or a ``Torus``.  Kernels of whole tables (sums and products of
+        ``Graph``, whose rows are nodes, a ``Torus``, ``Rotations``, ``Categories`` with stated labels,
+        or a product of such spaces.  Kernels of whole tables (sums and products of
         :class:`~mercer.kernels.On`), of strings and of clouds use inducing points among the training
         rows, with the hyperparameters that maximise the exact evidence of 500 rows.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
-        default 500, with up to 2000 columns at least so many harmonics that all linear functions are
-        among them, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
+        default 500, but with up to 2000 columns enough harmonics to include all linear functions, or all
+        eigenvectors of a graph of up to 4000 nodes, which is the exact process.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
         Whether rows are those of a table or points of the kernel's space.  "auto" decides by the
         kernel, and warns if the lengths of rows for ``Sphere()`` vary like those of a table.
     bias : float
-        The constant column, in units of the standardised ones.
+        Value of the constant column, in units of the standardised columns.
     ard : bool
         Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (at
         most 50 steps of two passes over those rows each).  Columns that do not matter shrink.  With
@@ -73,8 +74,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         "inducing" uses ``max_features`` functions ``k(v, .)`` of the kernel at inducing points v instead
         of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an iterator:
         the first ones), along with the scales if ``ard``, else with the kernel's hyperparameters;
-        amplitude and noise are found from all rows.  With as many features it follows uneven functions
-        more closely, and takes longer.  With as many as there are different rows it is the exact
+        amplitude and noise are found from all rows.  With the same number of features it follows uneven
+        functions more closely, but takes longer.  With a feature for each distinct row it is the exact
         process; those points, and points with more than 200 000 coordinates in all, stay where they are.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
@@ -92,7 +93,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     Attributes
     ----------
     kernel_ : Kernel
-        With the hyperparameters in use.
+        The kernel with the fitted hyperparameters.
     amplitude_, noise_ : float
         Variances in use, in units of the targets' variance.
     elbo_ : float
@@ -207,7 +208,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._finish(self._theta(), self.n_restarts, rows.where)
         kept.remove()
         self._warn_of_fit()
-        if not self._evidence.alone:  # else the kernel is not the covariance
+        if not self._evidence.alone:  # otherwise the kernel is not the covariance
             self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
@@ -316,7 +317,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return np.concatenate([np.log([self.amplitude, self.noise]), self.kernel_.theta])
 
     def _finish(self, theta: Array, restarts: int, where: Any = None) -> None:
-        """Find hyperparameters and posterior from the statistics, the former where an array lives."""
+        """Find hyperparameters, on the device of ``where``, and the posterior from the statistics."""
         statistics = self.statistics_
         self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
         self._scale_y = statistics.target_scale if self.normalize_y else np.ones_like(statistics.shift)
@@ -371,7 +372,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return_cov : bool
             Also return the covariance matrix, shape (m, m) or, for q outputs, (m, m, q).
         include_noise : bool
-            Of targets, with noise; otherwise of f.
+            Deviations and covariances of the targets, with noise; otherwise those of f.
         """
         if return_std and return_cov:
             raise ValueError("give return_std or return_cov, not both")

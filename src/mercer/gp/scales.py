@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 #: Rows whose features are differentiated at a time.
 _ROWS = 2048
-#: Most features that scales are learnt with: there may be more afterwards.
+#: Largest number of features with which scales are learnt; there may be more afterwards.
 _FEATURES = 500
 #: Range of the logarithms of the factors: a column at the lower end has no effect.
 _RANGE = (-6.0, 6.0)
@@ -40,7 +40,7 @@ class ScaledEvidence:
     Parameters
     ----------
     features : HarmonicFeatures
-        Of a table, with all factors one.
+        Features of a table, with all factors one.
     kernel : Kernel
     X, y : arrays of shape (m, d) and (m, q)
         Raw rows, and standardised targets.
@@ -73,7 +73,7 @@ class ScaledEvidence:
         return solution.value(left), np.concatenate([slopes, others])
 
     def _slopes(self, part: slice, log_factors: Array, by_rows: _RowSlopes) -> Array:
-        """Derivatives by the logarithms of the factors, of a few rows."""
+        """Derivatives with respect to the logarithms of the factors, from a few rows."""
         y = self.y[part]
         weight = np.ones(len(y)) if self.weight is None else self.weight[part]
         moving = torch.tensor(log_factors, requires_grad=True)
@@ -93,7 +93,7 @@ class ScaledEvidence:
 
 @dataclass(frozen=True, eq=False)
 class _RowSlopes:
-    """Derivatives of the bound by the features of a row, and (``of_square``) by its ``|x|^(2p)``."""
+    """Derivatives of the bound in the features of a row, and (``of_square``) in its ``|x|^(2p)``."""
 
     mean: Array
     noise: float

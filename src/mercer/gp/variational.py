@@ -301,7 +301,7 @@ class _SiteAccumulator:
 def _moments(
     posterior: Posterior, prior: Prior, rows: Any, values: tuple[Any, Any], features: Features
 ) -> tuple[Array, Array]:
-    """Means and variances of a process at rows; ``values`` are those of the features of the pass."""
+    """Means and variances of a process at rows; ``values`` are those of the pass's features."""
     phi, psi = values
     if prior.features is not features:  # functions of the process's own kernel
         phi = np.empty_like(phi)

@@ -30,8 +30,8 @@ with warnings.catch_warnings():
 
 __all__ = ["ArcCosine", "Heat", "Matern"]
 
-#: Least time and length scale without a constraint: there is no table at zero, and close to it tables
-#: of Matern take long.
+#: Smallest time and length scale without a constraint: there is no table at zero, and tables of Matern
+#: close to it take long.
 _LEAST = 1e-4
 
 
@@ -45,7 +45,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
     space : RadialSpace
         What a row means.
     **options
-        Of ``gpytorch.kernels.Kernel``.
+        Options of ``gpytorch.kernels.Kernel``.
     """
 
     #: A function of the angle between two rows, not of their difference.

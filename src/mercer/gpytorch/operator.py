@@ -21,9 +21,9 @@ with warnings.catch_warnings():
 
 #: Rows up to which a matrix is computed instead of an operator.
 DENSE = 4096
-#: Most elements of a matrix that is computed on request, and of a part of a product.
+#: Largest number of elements of a matrix that is computed on request, and of a part of a product.
 _MOST, _PART = 2**28, 2**23
-#: Least columns of the factor that preconditions conjugate gradients.
+#: Smallest number of columns of the factor that preconditions conjugate gradients.
 _RANK = 300
 
 

@@ -1,12 +1,13 @@
 """Kernels: a space and a law each."""
 
-from mercer.kernels.algebra import Constant, Exponentiation, Product, Sum
+from mercer.kernels.algebra import Exponentiation, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import CloudKernel
 from mercer.kernels.clouds.embeddings import GaussianEmbedding, MeanEmbedding, TraceKernel
 from mercer.kernels.clouds.mixtures import InverseGeneralizedVariance, MixtureMoment
 from mercer.kernels.clouds.moments import RegularizedMoment, SphericalAverage
 from mercer.kernels.clouds.normals import FisherNormal, PosteriorNormal
+from mercer.kernels.constant import Constant
 from mercer.kernels.counts.fisher import FisherMultinomial
 from mercer.kernels.counts.posterior import PosteriorCosine, PosteriorHeat, PosteriorParametrix
 from mercer.kernels.counts.words import TfIdf

@@ -21,9 +21,6 @@ from mercer._arrays import (
     is_single,
     is_watched,
     number,
-    on_cpu,
-    place_of,
-    placed,
     to_single,
     together,
 )
@@ -32,142 +29,22 @@ from mercer._validation import check_positive, check_room, check_vector, is_whol
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
 from mercer.engine.base import Products, combined, product_of_sums
+from mercer.kernels.adapted import adapted
 from mercer.kernels.base import Kernel
+from mercer.kernels.constant import OVERFLOW, Constant, finite
 from mercer.kernels.identity import hashable
 from mercer.kernels.scale import check_similarity
-
-_OVERFLOW = "values of {!r} overflow; rescale the rows, or take smaller factors and exponents"
-
-
-@dataclass(eq=False, repr=False)
-class Constant(Kernel):
-    """The constant kernel ``k(x, y) = value``.
-
-    Positive numbers in sums and products become constant kernels, which Gaussian processes can fit.
-
-    Parameters
-    ----------
-    value : float
-        Positive.
-    value_bounds : pair of floats or "fixed"
-        Range for optimisers.
-
-    Examples
-    --------
-    >>> from mercer.kernels import Heat
-    >>> from mercer.spaces import Sphere
-    >>> 2.0 * Heat(Sphere()) + 0.5
-    2.0 * Heat(Sphere()) + 0.5
-    """
-
-    value: float = 1.0
-    value_bounds: Any = (1e-5, 1e5)
-
-    def is_stationary(self) -> bool:
-        return True
-
-    @property
-    def requires_vector_input(self) -> bool:
-        """False: any kind of point is accepted."""
-        return False
-
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        self.validate()
-        if eval_gradient and Y is not None:
-            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
-        check_room(X, Y)
-        shape = (count(X), count(X if Y is None else Y))
-        K = finite(self, lambda: filled(shape, self.value, place_of(X)))
-        if not eval_gradient:
-            return K
-        return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
-
-    def diag(self, X: Any) -> Any:
-        self.validate()
-        return finite(self, lambda: filled((count(X),), self.value, place_of(X)))
-
-    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        v = placed(check_vector(v, count(X if Y is None else Y)), place_of(X))
-        xp = array_namespace(v)
-        total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
-        return filled((count(X), *v.shape[1:]), 1.0, v) * total
-
-    def products(self, X: Any, Y: Any = None) -> Products | None:
-        self.validate()
-        return [(self.value if is_watched(self.value) else number(self.value), [])]
-
-    def __repr__(self) -> str:
-        plain = self.value_bounds == (1e-5, 1e5)
-        return repr(number(self.value)) if plain else super().__repr__()
-
-
-def finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
-    """Values, or matrices, that are combined; raise where they overflow."""
-    try:
-        with np.errstate(over="raise"):
-            values = combine()
-        if not has_overflowed(values):
-            return values
-    except (FloatingPointError, OverflowError):
-        pass
-    raise ValueError(_OVERFLOW.format(kernel))
 
 
 def times(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
     """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
     with np.errstate(over="ignore", invalid="ignore"), suppress(FloatingPointError):  # of a sum
-        K = _adapted(kernel).multiple(factor, X, Y, plus)
-        # Threads and compiled loops multiply without a word.
+        K = adapted(kernel).multiple(factor, X, Y, plus)
+        # Threads and compiled loops overflow without a warning.
         known = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
         if known and (plus is None or not has_overflowed(K)):
             return K
-    raise ValueError(_OVERFLOW.format(whole))
-
-
-class _Adapted(Kernel):
-    """A kernel of scikit-learn as one of this package: of points anywhere, computed in main memory."""
-
-    def __init__(self, kernel: sk.Kernel) -> None:
-        self.kernel = kernel
-
-    @property
-    def requires_vector_input(self) -> bool:
-        return bool(self.kernel.requires_vector_input)
-
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        return placed(self.kernel(self._plain(X), None if Y is None else self._plain(Y)), X)
-
-    def diag(self, X: Any) -> Any:
-        return placed(self.kernel.diag(self._plain(X)), X)
-
-    def _plain(self, X: Any) -> Any:
-        if is_watched(X):
-            raise TypeError(
-                f"{self!r} of scikit-learn has no derivatives with respect to rows; detach them, or use "
-                "mercer.kernels"
-            )
-        return on_cpu(X)
-
-    def scaled_to(self, X: Any, similarity: float = 0.5, **options: int) -> sk.Kernel:
-        return self.kernel
-
-    def learnt_from(self, X: Any, y: Any = None) -> sk.Kernel:
-        return self.kernel
-
-    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
-        return ((1.0, self.kernel),)
-
-    @property
-    def label(self) -> str:
-        return repr(self)
-
-    def __repr__(self) -> str:
-        return repr(self.kernel)
-
-
-def _adapted(kernel: sk.Kernel) -> Kernel:
-    """A kernel of this package or of scikit-learn, with all that kernels of this package have."""
-    return kernel if isinstance(kernel, Kernel) else _Adapted(kernel)
+    raise ValueError(OVERFLOW.format(whole))
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -214,11 +91,11 @@ class _Pair(Kernel, sk.KernelOperator):
     ) -> Kernel:
         """See :class:`Kernel`; both kernels are scaled."""
         options = {"max_rows": max_rows, "random_state": random_state}
-        return type(self)(*(_adapted(k).scaled_to(X, similarity, **options) for k in self.parts))
+        return type(self)(*(adapted(k).scaled_to(X, similarity, **options) for k in self.parts))
 
     def learnt_from(self, X: Any, y: Any = None) -> Kernel:
         """See :class:`Kernel`; both kernels learn."""
-        parts = [_adapted(k).learnt_from(X, y) for k in self.parts]
+        parts = [adapted(k).learnt_from(X, y) for k in self.parts]
         return self if parts[0] is self.k1 and parts[1] is self.k2 else type(self)(*parts)
 
     @property
@@ -228,7 +105,7 @@ class _Pair(Kernel, sk.KernelOperator):
     @property
     def label(self) -> str:
         """See :class:`Kernel`; those of both kernels."""
-        labels = (_bracket(self, k, _adapted(k).label) for k in self.parts)
+        labels = (_bracket(self, k, adapted(k).label) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
     def _in_one_pass(self, X: Any, Y: Any, v: Any = None) -> Any:
@@ -258,7 +135,22 @@ class _Pair(Kernel, sk.KernelOperator):
 
 
 class Sum(_Pair):
-    """The sum ``k1(x, y) + k2(x, y)``."""
+    """The sum ``k1(x, y) + k2(x, y)``, made by ``k1 + k2``.
+
+    Positive semidefinite if both kernels are.
+
+    Parameters
+    ----------
+    k1, k2 : Kernel
+        Kernels of this package or of scikit-learn.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> (Linear() + 2.0 * Gaussian())([[1.0], [1.5]]).round(4)
+    array([[3.   , 3.265],
+           [3.265, 4.25 ]])
+    """
 
     _sign = "+"
 
@@ -280,28 +172,43 @@ class Sum(_Pair):
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
-        first, second = (_adapted(k).products(X, Y) for k in self.parts)
+        first, second = (adapted(k).products(X, Y) for k in self.parts)
         return None if first is None or second is None else [*first, *second]
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of both kernels."""
-        return (*_adapted(self.k1).terms(), *_adapted(self.k2).terms())
+        return (*adapted(self.k1).terms(), *adapted(self.k2).terms())
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of both kernels."""
-        return tuple(c for k in self.parts for c in _adapted(k).contributions(X, Y, weights))
+        return tuple(c for k in self.parts for c in adapted(k).contributions(X, Y, weights))
 
     def diag(self, X: Any) -> Any:
-        first, second = together(*(_adapted(k).diag(X) for k in self.parts))
+        first, second = together(*(adapted(k).diag(X) for k in self.parts))
         return finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        first, second = together(*(_adapted(k).matvec(X, Y, v) for k in self.parts))
+        first, second = together(*(adapted(k).matvec(X, Y, v) for k in self.parts))
         return finite(self, lambda: first + second)
 
 
 class Product(_Pair):
-    """The product ``k1(x, y) k2(x, y)``."""
+    """The product ``k1(x, y) k2(x, y)``, made by ``k1 * k2``.
+
+    Positive semidefinite if both kernels are (Schur's product theorem).
+
+    Parameters
+    ----------
+    k1, k2 : Kernel
+        Kernels of this package or of scikit-learn.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> (Linear() * Gaussian())([[1.0], [1.5]]).round(4)
+    array([[1.    , 1.3237],
+           [1.3237, 2.25  ]])
+    """
 
     _sign = "*"
 
@@ -325,11 +232,11 @@ class Product(_Pair):
         """See :class:`Kernel`; all products of one from each kernel."""
         constants, kernel = self._split()
         if not constants:
-            return product_of_sums([_adapted(k).products(X, Y) for k in self.parts])
+            return product_of_sums([adapted(k).products(X, Y) for k in self.parts])
         watched = [constant.value for constant in constants if is_watched(constant.value)]
         plain = [constant for constant in constants if not is_watched(constant.value)]
         factor = math.prod(watched, start=_factor(self, plain))
-        return product_of_sums([[(factor, [])], _adapted(kernel).products(X, Y)])
+        return product_of_sums([[(factor, [])], adapted(kernel).products(X, Y)])
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
@@ -338,7 +245,7 @@ class Product(_Pair):
             if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
                 return times(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
             check_room(X, Y, matrices=3 + (plus is not None))
-            K = finite(self, lambda: _adapted(self.k1)(X, Y) * _adapted(self.k2)(X, Y))
+            K = finite(self, lambda: adapted(self.k1)(X, Y) * adapted(self.k2)(X, Y))
         return finite(self, lambda: combined(factor, K, plus))
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:
@@ -351,7 +258,7 @@ class Product(_Pair):
         return [], self
 
     def _columns(self, kernel: sk.Kernel, K: Any, G: Any) -> list[Any]:
-        """Derivatives by all hyperparameters, from those G by the ones of the factor with values."""
+        """Derivatives in all hyperparameters, from the values K and the derivatives G of one factor."""
         found = []
         for part in self.parts:
             if isinstance(part, Product) and part is not kernel:
@@ -366,28 +273,28 @@ class Product(_Pair):
         if not constants:
             return super().terms()
         factor = _factor(self, constants)
-        return tuple((factor * weight, term) for weight, term in _adapted(kernel).terms())
+        return tuple((factor * weight, term) for weight, term in adapted(kernel).terms())
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
         found: list[Contributions] = []
         for kernel, other in ((self.k1, self.k2), (self.k2, self.k1)):
             constant = isinstance(other, Constant)
-            for own in _adapted(kernel).contributions(X, Y, weights * other(X, Y)):
+            for own in adapted(kernel).contributions(X, Y, weights * other(X, Y)):
                 found.append(replace(own, exact=own.exact and constant))
         return tuple(found)
 
     def diag(self, X: Any) -> Any:
         constants, kernel = self._split()
         if constants:
-            return _times(self, _adapted(kernel).diag(X), constants)
-        first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
+            return _times(self, adapted(kernel).diag(X), constants)
+        first, second = adapted(self.k1).diag(X), adapted(self.k2).diag(X)
         return finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         constants, kernel = self._split()
         if constants:
-            return _times(self, _adapted(kernel).matvec(X, Y, v), constants)
+            return _times(self, adapted(kernel).matvec(X, Y, v), constants)
         v = check_vector(v, count(X if Y is None else Y))
         found = self._in_one_pass(X, X if Y is None else Y, v)
         return super().matvec(X, Y, v) if found is None else found
@@ -409,7 +316,25 @@ def _times(whole: Kernel, values: Any, constants: Sequence[Constant]) -> Any:
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
-    """The power ``k(x, y) ** exponent`` with a whole exponent; others need not be kernels."""
+    """The power ``k(x, y) ** exponent``, made by ``k ** exponent``.
+
+    Positive semidefinite if the kernel is, as a product of kernels; powers that are not whole need not
+    be, and are refused.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel of this package or of scikit-learn.
+    exponent : int
+        1, 2, 3, ...
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> (Linear() ** 2)([[1.0], [1.5]])
+    array([[1.    , 2.25  ],
+           [2.25  , 5.0625]])
+    """
 
     kernel: sk.Kernel
     exponent: int
@@ -437,22 +362,22 @@ class Exponentiation(Kernel, sk.Exponentiation):
         self.validate()
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
-            K = _adapted(self.kernel)(X, Y)
+            K = adapted(self.kernel)(X, Y)
             return finite(self, lambda: K**self.exponent)
         K, G = self.kernel(X, Y, eval_gradient=True)
         return finite(self, lambda: (K**self.exponent, G * self._slope(K)[:, :, None]))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the power rule."""
-        found = _adapted(self.kernel).contributions(X, Y, weights * self._slope(self.kernel(X, Y)))
+        found = adapted(self.kernel).contributions(X, Y, weights * self._slope(self.kernel(X, Y)))
         return tuple(replace(own, exact=own.exact and self.exponent == 1) for own in found)
 
     def _slope(self, K: Any) -> Any:
-        """Derivative of the power by the kernel's values."""
+        """Derivative of the power with respect to the kernel's values."""
         return self.exponent * K ** (self.exponent - 1)
 
     def diag(self, X: Any) -> Any:
-        values = _adapted(self.kernel).diag(X)
+        values = adapted(self.kernel).diag(X)
         return finite(self, lambda: values**self.exponent)
 
     def scaled_to(
@@ -461,10 +386,10 @@ class Exponentiation(Kernel, sk.Exponentiation):
         """See :class:`Kernel`; the power has the given similarity."""
         root = check_similarity(similarity) ** (1 / self.exponent)
         options = {"max_rows": max_rows, "random_state": random_state}
-        return Exponentiation(_adapted(self.kernel).scaled_to(X, root, **options), self.exponent)
+        return Exponentiation(adapted(self.kernel).scaled_to(X, root, **options), self.exponent)
 
     def learnt_from(self, X: Any, y: Any = None) -> Kernel:
-        learnt = _adapted(self.kernel).learnt_from(X, y)
+        learnt = adapted(self.kernel).learnt_from(X, y)
         return self if learnt is self.kernel else Exponentiation(learnt, self.exponent)
 
     @property

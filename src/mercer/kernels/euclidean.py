@@ -24,7 +24,8 @@ from mercer.spaces.base import Embedding, product_sums
 
 #: Polynomial kernels with more explicit features than this are not written out.
 _FEW_FEATURES = 1000
-#: Least and largest length scale, whose squares are normal numbers; and the least in single precision.
+#: Smallest and largest length scale, whose squares are normal numbers; and the smallest in single
+#: precision.
 _LENGTHS, _SINGLE_LENGTH = (1e-148, 1e148), 1e-18
 
 

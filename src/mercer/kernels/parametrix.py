@@ -148,7 +148,7 @@ class Parametrix(DiffusionTime, RadialKernel):
         return self._times(n, bracket.poles, law, least=1.0)
 
     def _weights(self, n: int) -> tuple[list[Fraction], list[Fraction]]:
-        """Factors of u_0, ..., u_order, and their derivatives by log t."""
+        """Factors of u_0, ..., u_order, and their derivatives with respect to log t."""
         t = Fraction(self.time(n))
         powers = [t**k for k in range(self.order + 1)]
         if not self.normalized:

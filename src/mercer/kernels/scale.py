@@ -21,11 +21,13 @@ Similarities = Callable[[Any], Array]
 #: Bounds for optimisers: neighbours have the first similarity at one end, far points the second at the
 #: other.
 _NEARLY_ALONE, _NEARLY_ALIKE = 0.01, 0.999
-#: Least and greatest distance of a bound, in the logarithm of the parameter, and least slope of decay.
+#: Smallest and largest distance of a bound, in the logarithm of the parameter, and smallest slope of
+#: decay.
 _LEAST_MARGIN, _MOST_MARGIN, _LEAST_SLOPE = math.log(2), math.log(1e4), 0.1
 #: First step of a search, in the logarithm of the parameter, and how often steps may double.
 _FIRST_STEP, _DOUBLINGS = 0.25, 10
-#: Values that a kernel may refuse before a search ends, and least change of similarity that counts.
+#: Number of values that a kernel may refuse before a search ends, and smallest change of similarity that
+#: counts.
 _REFUSALS, _LEVEL = 7, 1e-7
 #: Accuracy of the logarithm of the parameter.
 _TOLERANCE = 1e-5
@@ -37,7 +39,7 @@ _ROUNDING = 0.01
 class Reach:
     """Normalised similarities of distinct points of a sample: three quantiles."""
 
-    #: Of the farthest hundredth of pairs, the median, and of neighbours.
+    #: Quantiles: the farthest hundredth of pairs, the median, and neighbours.
     far: float
     median: float
     near: float
@@ -116,7 +118,7 @@ class Survey:
     def nearest(self, similarity: float) -> float:
         """The first of the values tried so far that comes as near to a similarity as any of them.
 
-        Near a ceiling ever longer ranges would gain next to nothing.
+        Near a ceiling ever longer ranges gain next to nothing.
         """
         wanted = _decay(similarity)
         gaps = {value: abs(_decay(reach.median) - wanted) for value, reach in self._seen.items()}
@@ -149,7 +151,7 @@ class Survey:
         return value
 
     def _slope(self, value: float) -> float:
-        """Derivative of the decay by the logarithm of the parameter, near a value."""
+        """Derivative of the decay with respect to the logarithm of the parameter, near a value."""
         if len(self._seen) == 1:
             for sign in (1, -1):
                 next(self._steps(math.log(value), sign), None)

@@ -75,8 +75,9 @@ class ArcCosine(RadialKernel):
     p = order^L.  Positive semidefinite on all of R^n.
 
     Each layer of order 0 takes the square root of the gap to 1.  Equal directions are recognised and
-    have the value of the diagonal.  For directions that differ by a rounding error of 1e-15 in the
-    cosine, the value is off by up to 1.4e-8, 5.4e-5, 3.3e-3 and 2.6e-2 at depths 1 to 4.
+    have the value of the diagonal, and NumPy rows that are nearly equal are subtracted.  For tensors the
+    cosine has a rounding error of 1e-15, by which the value is off by up to 1.4e-8, 5.4e-5, 3.3e-3 and
+    2.6e-2 at depths 1 to 4 for nearly equal directions.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class StructuredKernel(Kernel):
         """Plain k(x, x) of each checked point."""
 
     def _slope(self, P: Any, name: str) -> Array:
-        """Derivative of the plain Gram matrix of P by the logarithm of a hyperparameter."""
+        """Derivative of the plain Gram matrix of P with respect to the logarithm of a hyperparameter."""
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:

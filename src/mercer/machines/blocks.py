@@ -72,7 +72,7 @@ def solve_by_blocks(
         b, last = solution.b.copy(), solution
         b[block] = found.b
         values = solution.values + rows.product(block[used], moved[used])
-        # A product with so many columns rounds as often, at most.
+        # A product with this many columns has at most as many rounding errors.
         solution = certify(program, b, values, diagonal, last.roundings + int(used.sum()))
         gained = solution.objective - last.objective
         if rows.single and (gained <= _TRUSTED * promised or found.steps >= _STEPS * len(block)):
@@ -136,7 +136,7 @@ def _solve_block(
     most: float,
     watch: Watch | None,
 ) -> tuple[Solution, float]:
-    """Coefficients of the block after at most so many steps, and their gain."""
+    """Coefficients of the block after at most ``most`` steps, and their gain."""
     matrix, b = rows.block(block), solution.b[block]
     values = matrix.values(b)
     part = program._replace(

@@ -41,8 +41,9 @@ class Certificate:
         The objective that was reached.
     lower : float
         No function of the kernel's space has a smaller objective; if sampled, with 95 % confidence.
+        NaN if the Gram matrix has negative eigenvalues, so that nothing is known.
     standard_error : float
-        Of the estimate that a sampled ``lower`` is based on, otherwise zero.
+        Standard error of the estimate that a sampled ``lower`` is based on, otherwise zero.
     """
 
     grade: str
@@ -56,6 +57,8 @@ class Certificate:
         return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
 
     def __str__(self) -> str:
+        if math.isnan(self.lower):
+            return NO_CERTIFICATE
         error = 100 * self.standard_error / self.upper if self.upper > 0 else 0.0
         shown = (f"{float(rounded_up(percent)):g}" for percent in (100 * self.improvement, error))
         improvement, spread = shown

@@ -77,8 +77,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     classes_, class_weight_, support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_
         As in :class:`sklearn.svm.SVC`.
     dual_gap_ : float
-        Relative duality gap, the largest of all pairs, at most: rounding is included.  NaN if the Gram
-        matrix has negative eigenvalues.
+        Largest relative duality gap of the pairs; an upper bound that includes rounding errors.  NaN if
+        the Gram matrix has negative eigenvalues.
     dual_gaps_ : array of shape (n_pairs,)
         Relative duality gap of each pair of classes.
     objective_ : float
@@ -244,8 +244,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             )
 
     def _encode(self, y: Any, rows: int) -> Index:
-        """Numbers of the classes."""
-        if not isinstance(y, np.ndarray) or y.ndim != 1:  # else it takes long, and changes nothing
+        """Integer codes of the classes."""
+        if not isinstance(y, np.ndarray) or y.ndim != 1:  # otherwise it takes long, and changes nothing
             y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuSU":  # of others it takes longer than a small fit to be sure
             check_classification_targets(y)
@@ -254,7 +254,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return self._number_classes(y)
 
     def _number_classes(self, y: Any) -> Index:
-        """Numbers of the classes, which are learnt."""
+        """Integer codes of the classes, which are learnt."""
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("SVC needs at least two classes, but y holds 1 class")
@@ -364,7 +364,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return votes + sums / (3 * (np.abs(sums) + 1))  # squeezed, so that they change no vote
 
     def predict(self, X: Any) -> Any:
-        """Classes with most votes, the first of several with equally many."""
+        """Classes with the most votes; ties go to the first."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties=True needs decision_function_shape='ovr'")
         votes = self._votes(self._decisions(X), self.break_ties)
@@ -466,7 +466,7 @@ def _members(pairs: tuple[tuple[int, int], ...], classes: int) -> Any:
 
 
 def _numbered(y: Any, classes: Any) -> Index:
-    """Numbers of classes, and -1 for labels that are none of them."""
+    """Integer codes of labels, -1 for those of no class."""
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[places] == y, places, -1)
 

@@ -17,7 +17,7 @@ from mercer.machines.program import Array
 #: Errors this many times as large as typical values are warned about; smaller ones may be a loose
 #: bound.
 _WIDE = 3.0
-#: Relative rounding of Gram matrices that is added to their diagonal.
+#: Relative rounding error of Gram matrices, which is added to their diagonal.
 _RIDGE = 1e-12
 
 
@@ -29,6 +29,15 @@ def check_compress(size: Any, kernel: Any) -> None:
         raise ValueError(f"compress must be a whole number of at least 1, or None, got {size!r}")
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ValueError("compress needs points, but the matrix is precomputed; leave it out")
+    if not getattr(kernel, "positive_semidefinite", True):
+        raise _indefinite(kernel)
+
+
+def _indefinite(kernel: Any) -> ValueError:
+    return ValueError(
+        f"compress needs a positive semidefinite kernel, which {kernel!r} is not: there is no distance "
+        "between functions to bound the change by; leave it out"
+    )
 
 
 def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any, Array, float]:
@@ -43,7 +52,7 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
     X : m points
     coefficients : array of shape (m,) or (m, q)
     size : int
-        Most landmarks.
+        Largest number of landmarks.
 
     Returns
     -------
@@ -52,6 +61,8 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
     """
     columns = coefficients.reshape(len(coefficients), -1)
     points = Points(kernel, X)
+    if points.indefinite:  # a function that does not say so
+        raise _indefinite(kernel)
     diagonal = np.maximum(points.diagonal(), 0.0)
     landmarks = taken(X, sampled_pivots(points, size, np.random.default_rng(0))[0])
     K = np.asarray(on_cpu(Points(kernel, landmarks).gram()), dtype=float)

@@ -25,7 +25,7 @@ def conjugate_gradients(
     max_iter: int,
     exact_operator: Operator | None = None,
 ) -> tuple[Any, Any, int]:
-    """Solve ``A x = y`` for each column until its residual is no longer than its goal.
+    """Solve ``A x = y`` for each column until its residual is at most its goal.
 
     Each column has its own steps; products with A are computed for all columns at once, with the array
     library and on the device of Y.

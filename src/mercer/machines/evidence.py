@@ -20,7 +20,7 @@ from mercer.machines.pivots import Preconditioner, pivoted_cholesky
 from mercer.machines.points import Points, check_targets, learnt_kernel, products
 from mercer.machines.program import Array
 
-#: Columns of the factor that preconditions, most steps of the Lanczos method, and most iterations of
+#: Columns of the preconditioning factor, and largest numbers of Lanczos steps and of iterations of
 #: conjugate gradients.
 _RANK, _STEPS, _ITERATIONS = 500, 100, 1000
 #: Relative residual of linear systems, change of a sum of logarithms that ends the Lanczos method in
@@ -95,7 +95,7 @@ def log_evidence(
         Variance of the noise: the ``alpha`` of :class:`KernelRidge`, whose predictions are the means of
         the process.
     n_probes : int
-        Random vectors, from 2; errors shrink with the square root of their number.
+        Number of random vectors, at least 2; errors shrink with its square root.
     random_state : int
         Seed of the pivots and vectors.
 
@@ -105,8 +105,10 @@ def log_evidence(
 
     References
     ----------
-    Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", 2017.
-    Wenger et al., "Preconditioning for scalable Gaussian process hyperparameter optimization", 2022.
+    .. [1] S. Ubaru, J. Chen, Y. Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature",
+       SIAM Journal on Matrix Analysis and Applications 38, 2017.
+    .. [2] J. Wenger et al., "Preconditioning for scalable Gaussian process hyperparameter
+       optimization", ICML 2022.
 
     Examples
     --------
@@ -143,7 +145,7 @@ def log_evidence(
     if worst > 1 + 1e-9:
         warnings.warn(
             f"conjugate gradients ended after {_ITERATIONS} iterations with a relative residual of "
-            f"{_RESIDUAL * worst:.1g}: the evidence is less exact than its standard error; "
+            f"{_RESIDUAL * worst:.1g}: the evidence is less accurate than its standard error says; "
             "raise alpha",
             ConvergenceWarning,
             stacklevel=2,
@@ -172,7 +174,8 @@ def predictive_std(
 
     ``s(x)^2 = k(x, x) - k_x' (K + alpha)^-1 k_x``, of the process itself: for observations add alpha.
     The system is solved by conjugate gradients, with a residual r that makes ``s(x)^2`` too large by
-    at most ``|r|^2 / alpha``, and never too small.  The Gram matrix is never stored.
+    at most ``|r|^2 / alpha``, and never too small; if 1000 iterations do not reach ``tol``, a warning
+    says how large that is.  The Gram matrix is never stored.
 
     Parameters
     ----------
@@ -209,14 +212,23 @@ def predictive_std(
     kernel = learnt_kernel(kernel, None, X, None)
     points = Points(kernel, X)
     precondition = Preconditioner(_factor(points, np.random.default_rng(random_state)), alpha)
-    operator, parts = _regular(points, alpha), []
+    operator, parts, worst = _regular(points, alpha), [], 0.0
     for start in range(0, count(new), _BLOCK):
         some = taken(new, np.arange(start, min(start + _BLOCK, count(new))))
         own, K = Points(kernel, some).diagonal(), points.with_others(some).astype(float)
         goals = np.sqrt(alpha * tol * np.maximum(own, 1e-300))
         c, r, _ = conjugate_gradients(operator, K, precondition, goals, _ITERATIONS)
+        worst = max(worst, float((np.linalg.norm(r, axis=0) / goals).max()))
         # 2 k'c - c'Ac, below k'A^-1 k by the square of the residual only.
         parts.append(np.sqrt(np.maximum(own - (c * (K + r)).sum(axis=0), 0.0)))
+    if worst > 1 + 1e-9:
+        warnings.warn(
+            f"conjugate gradients ended after {_ITERATIONS} iterations: squared deviations may be too "
+            f"large by {min(tol * worst**2, 1.0):.1g} of k(x, x), more than tol={tol:g}; raise alpha or "
+            "tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -224,6 +236,10 @@ def _check(kernel: Any, X: Any, alpha: Any) -> tuple[Any, float]:
     """Points in double precision, and the variance of the noise as a number, or raise."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be one of mercer.kernels, got {kernel!r}")
+    if not kernel.positive_semidefinite:
+        raise ValueError(
+            f"{kernel!r} is not positive semidefinite, so no process has it as its covariance"
+        )
     if not (is_number(alpha) and 0 < number(alpha) < np.inf):
         raise ValueError(f"alpha must be a positive number, got {alpha!r}")
     if not count(X):
@@ -257,7 +273,7 @@ def _error(values: Array) -> float:
 
 
 def _slope(kernel: Kernel, X: Any, V: Array, j: int) -> Array:
-    """Products with the derivative of the Gram matrix in one entry of theta, by central differences."""
+    """Products with the derivative of the Gram matrix in an entry of theta, by central differences."""
     sides = []
     for step in (_STEP, -_STEP):
         moved = clone(kernel)

@@ -15,7 +15,7 @@ from mercer.machines.pivots import Preconditioner
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 
-#: Most coefficients that are moved together: their matrix is stored and factorised.
+#: Largest number of coefficients moved together: their matrix is stored and factorised.
 _MOST = 5000
 #: Number of times that coefficients may reach the end of their piece during a step.
 _REPEATS = 50
@@ -24,8 +24,8 @@ _RIDGE = 1e-13
 _TINY = 1e-300
 #: What a factor in single precision leaves out of the diagonal at least, relative to it.
 _SINGLE = 1e-6
-#: Conjugate gradients: residual relative to that at their start, most iterations, and how many are
-#: expected the first time.
+#: Conjugate gradients: residual relative to that at their start, largest number of iterations, and the
+#: number expected the first time.
 _RESIDUAL, _ITERATIONS, _EXPECTED = 0.3, 10, 5
 #: Factor of the waiting time after a step that did not pay.
 _RARER = 2.0
@@ -69,7 +69,7 @@ class LargeNewton:
         self._patience, self._objective = 1.0, -math.inf
 
     def after(self, moved: int, solution: Solution) -> Solution:
-        """The solution after a block of so many coefficients, possibly improved by a step."""
+        """The solution after a block of this many coefficients, possibly improved by a step."""
         self._since += moved
         by_block = (solution.objective - self._objective) / max(moved, 1)
         self._objective = solution.objective
@@ -179,7 +179,7 @@ def _ascend(H: Array, b: Array, slope: Array, low: Array, high: Array) -> Array:
 
 
 def _balanced(b: Array, total: float, low: Array, high: Array) -> Array:
-    """Correct the rounding of the sum at the coefficient with most room."""
+    """Correct the rounding error of the sum at the coefficient with the most room."""
     widest = int(np.argmax(np.minimum(b - low, high - b)))
     b[widest] = np.clip(b[widest] + (total - math.fsum(b)), low[widest], high[widest])
     return b

@@ -34,7 +34,7 @@ from mercer.kernels.scale import check_similarity
 from mercer.machines.program import Array, Index
 from mercer.rows.columns import columns_by_name
 
-#: Rows of a Gram matrix that are tested, and what counts there as a negative eigenvalue or a
+#: Number of rows of a Gram matrix that are tested, and what counts there as a negative eigenvalue or a
 #: difference.
 _LOOKED_AT, _NEGATIVE = 64, 1e-5
 #: Largest entries of Gram matrices and weights: their squares must not overflow.

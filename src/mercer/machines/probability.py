@@ -22,8 +22,9 @@ def copies_of(weights: Array) -> Array:
     """Number of equal rows that each row stands for: its weight if all weights are whole, otherwise one.
 
     Rows are held out copy by copy, so that a row of weight two is worth two equal rows.  Equal rows are
-    not held out together: with few distinct points none would be left to predict them from.  Other
-    weights than whole ones are no counts of rows, whatever their size, and a row is held out at once.
+    not held out together: with few distinct points none would be left to predict them from.  Weights
+    that are not whole numbers do not count rows, whatever their size, and each row is held out as a
+    whole.
     """
     whole = np.rint(weights)
     counts = np.allclose(weights, whole, rtol=1e-9, atol=0.0)

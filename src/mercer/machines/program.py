@@ -43,16 +43,16 @@ class Solution:
     gap : float
         Primal minus dual objective.
     rounding : float
-        By how much rounding may have lowered the gap.
+        Largest amount by which rounding may have lowered the gap.
     objective_rounding : float
-        By how much rounding may have changed the objective.
+        Largest amount by which rounding may have changed the objective.
     roundings : int
-        By how many roundings of the largest possible ones the values are off, at most.
+        Largest number of rounding errors, of the largest possible value, by which the values are off.
     steps : int
     reached : bool
         Whether the relative gap is at most what was asked for.
     relative_gap : float
-        The gap over the larger of both objectives, at most: rounding is included.
+        Upper bound on the gap divided by the larger objective; includes rounding errors.
     """
 
     b: Array
@@ -92,7 +92,7 @@ def certify(
 ) -> Solution:
     """The point b with ``values = Kb``, its bias, objective and gap, all in double precision.
 
-    Values are off by so many roundings, by default those of plain sums.
+    Values are off by ``roundings`` rounding errors, by default those of plain sums.
     """
     from mercer.compiled.machines.certificates import certificate
 

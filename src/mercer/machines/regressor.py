@@ -54,18 +54,19 @@ class SVR(RegressorMixin, _OneProgram):
     epsilon : float
         Errors up to this cost nothing.
     scale : float, optional
-        Scale the kernel to the training points: the median similarity of distinct ones.
+        Scale the kernel so that this is the median similarity of distinct training points; see
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is used as it is.
     tol : float
         Largest relative duality gap.
     warm_start : bool
         Start from the solution of the last fit, as along a path of C on the same rows.
     max_iter : int
-        Most steps, -1 for no limit.
+        Largest number of steps, -1 for no limit.
     max_memory : float
         Gigabytes for the Gram matrix and its rows.
     compress : int, optional
-        Landmarks that replace the support vectors in predictions, which then take that many kernel
-        values for each row; ``compression_error_`` says what it changes.
+        Number of landmarks that replace the support vectors in predictions, which then take that many
+        kernel values per row; ``compression_error_`` bounds the change.
 
     Attributes
     ----------
@@ -74,9 +75,9 @@ class SVR(RegressorMixin, _OneProgram):
     dual_gap_, dual_gaps_, objective_, converged_, certificate_, kernel_
         As in :class:`SVC`; there is one gap.
     landmarks_, landmark_coef_
-        What predictions are made of, with ``compress``.
+        Expansion used in predictions, with ``compress``.
     compression_error_ : float
-        Most by which values differ from those of all support vectors, at points whose ``k(x, x)`` is no
+        Largest difference of values from those of all support vectors, at points whose ``k(x, x)`` is no
         larger than theirs.
 
     Examples
@@ -155,16 +156,17 @@ class OneClassSVM(OutlierMixin, _OneProgram):
     nu : float
         Between 0 and 1.
     scale : float, optional
-        Scale the kernel to the training points: the median similarity of distinct ones.
+        Scale the kernel so that this is the median similarity of distinct training points; see
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is used as it is.
     tol : float
         Largest relative duality gap.
     max_iter : int
-        Most steps, -1 for no limit.
+        Largest number of steps, -1 for no limit.
     max_memory : float
         Gigabytes for the Gram matrix and its rows.
     compress : int, optional
-        Landmarks that replace the support vectors in predictions, which then take that many kernel
-        values for each row; ``compression_error_`` says what it changes.
+        Number of landmarks that replace the support vectors in predictions, which then take that many
+        kernel values per row; ``compression_error_`` bounds the change.
 
     Attributes
     ----------
@@ -173,9 +175,9 @@ class OneClassSVM(OutlierMixin, _OneProgram):
     dual_gap_, dual_gaps_, objective_, converged_, certificate_, kernel_
         As in :class:`SVC`; there is one gap.
     landmarks_, landmark_coef_
-        What predictions are made of, with ``compress``.
+        Expansion used in predictions, with ``compress``.
     compression_error_ : float
-        Most by which decision values differ from those of all support vectors, at points whose
+        Largest difference of decision values from those of all support vectors, at points whose
         ``k(x, x)`` is no larger than theirs.
 
     Examples
@@ -216,7 +218,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
         X : points, or their Gram matrix if the kernel is precomputed
         y : ignored
         sample_weight : array of shape (m,), optional
-            How much each point counts.
+            Weights of the points.
         """
         self._check_options()
         if not isinstance(self.nu, int | float | np.number) or not 0 < self.nu <= 1:

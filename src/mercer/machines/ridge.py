@@ -34,9 +34,10 @@ from mercer.machines.points import (
 )
 from mercer.machines.program import Array
 
-#: Most columns of the factor that preconditions conjugate gradients, and its part of the memory.
+#: Largest number of columns of the factor that preconditions conjugate gradients, and its share of
+#: memory.
 _RANK, _PART = 1000, 0.5
-#: Square matrices that are held at a time: by a factorisation, its inverse besides, a decomposition.
+#: Square matrices that are held at a time: by a factorisation, with its inverse, by a decomposition.
 _FACTOR, _INVERSE, _DECOMPOSITION = 1, 2, 4
 #: Rounding of a level times a number of rows.
 _SLACK = 1e-9
@@ -69,7 +70,7 @@ class RidgePath:
 
     @property
     def best(self) -> float:
-        """The ridge with the least weighted mean square of leave-one-out residuals."""
+        """The ridge with the smallest weighted mean square of leave-one-out residuals."""
         residuals = self.loo_residuals.reshape(len(self.alphas), len(self.weights), -1)
         return float(self.alphas[np.argmin(self.weights @ (residuals**2).sum(axis=2).T)])
 
@@ -96,22 +97,22 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     alpha : float
         Weight of the squared norm.
     scale : float, optional
-        Scale the kernel to the training points: the median similarity of distinct ones; see
-        :meth:`~mercer.kernels.Kernel.scaled_to`.
+        Scale the kernel so that this is the median similarity of distinct training points; see
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is used as it is.
     leave_one_out : bool
         Compute the prediction of each row without it, and keep what :meth:`predict_interval` needs:
         ``8 m^2`` bytes.
     tol : float
         Largest error of predictions by conjugate gradients, in standard deviations of each output.
     max_iter : int
-        Most iterations of conjugate gradients.
+        Largest number of iterations of conjugate gradients.
     max_memory : float
         Gigabytes for the factor of the Gram matrix, or for the preconditioner.
     random_state : int
         Seed of the pivots.
     compress : int, optional
-        Landmarks that replace the training points in predictions, which then take that many kernel
-        values for each row; ``compression_error_`` says what it changes.
+        Number of landmarks that replace the training points in predictions, which then take that many
+        kernel values per row; ``compression_error_`` bounds the change.
 
     Attributes
     ----------
@@ -120,11 +121,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel_ : Kernel
         The kernel, with what it learnt from the training points.
     residual_ : float
-        Length of the residual r, the largest of all outputs.
+        Largest length of the residual r, over all outputs.
     certificate_ : str
         What the residual says about predictions at the training points, rounding included.
     converged_ : bool
-        Whether predictions are as exact as ``tol`` asks for.
+        Whether predictions are as accurate as ``tol`` requires.
     n_iter_ : int
         Iterations of conjugate gradients; 1 for a direct solution.
     loo_residuals_ : array like y
@@ -132,16 +133,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     loo_predictions_ : array like y
         Prediction for each row without it.
     landmarks_, landmark_coef_
-        What predictions are made of, with ``compress``.
+        Expansion used in predictions, with ``compress``.
     compression_error_ : float
         Largest difference of predictions from those with all training points, at points whose ``k(x,
         x)`` is no larger than theirs.
 
     References
     ----------
-    Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+", 2021.
-    Chen, Epperly, Tropp and Webber, "Randomly pivoted Cholesky", 2024.
-    Epperly, Tropp and Webber, "Embrace rejection", 2024.
+    .. [1] R. Barber, E. Candes, A. Ramdas, R. Tibshirani, "Predictive inference with the jackknife+",
+       Annals of Statistics 49, 2021.
+    .. [2] Y. Chen, E. Epperly, J. Tropp, R. Webber, "Randomly pivoted Cholesky", 2024.
+    .. [3] E. Epperly, J. Tropp, R. Webber, "Embrace rejection", 2024.
 
     Examples
     --------
@@ -367,7 +369,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         low, high : arrays of shape (m,)
-            Infinite if there are too few training rows for the level.
+            Infinite if the training rows are too few for the level.
         """
         check_is_fitted(self)
         if not (hasattr(self, "loo_residuals_") and self._one_output):

@@ -13,7 +13,7 @@ from mercer.machines.pivots import NystroemFactor
 from mercer.machines.points import Points, in_single, is_exhausted, products
 from mercer.machines.program import Array, Index
 
-#: Rows of a block whatever the room.
+#: Smallest number of rows of a block, whatever the memory.
 _LEAST_ROWS = 16
 
 

@@ -20,7 +20,8 @@ _PAUSE = 400_000_000
 _MARGIN = 0.9
 #: Rounds that may end too early because of an ignored coefficient, before none is ignored.
 _MISLED = 4
-#: Programs of so few rows are solved to rounding, if that takes at most so many steps per coefficient.
+#: Programs with at most this many rows are solved to rounding error, if that takes at most this many
+#: steps per coefficient.
 _SMALL, _POLISH = 64, 100
 #: Cubes of coefficients that are factorised in the time of a step, for each row.
 _WORTH = 60
@@ -147,7 +148,7 @@ class Batch:
 def in_batches(
     programs: list[list[Program]], K: Any, indices: list[Index], tol: float, room: float
 ) -> list[tuple[Batch, list[int]]]:
-    """A batch of the small programs and one of the others, each with the numbers of its programs.
+    """A batch of the small programs and one of the others, each with the indices of its programs.
 
     Parameters are those of :class:`Batch`.
     """

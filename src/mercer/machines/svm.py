@@ -27,11 +27,11 @@ from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Batch, in_batches, solve_paths
 
-#: Least bytes for rows that are gathered, whatever the limit.
+#: Smallest number of bytes for gathered rows, whatever the limit.
 _LEAST_ROOM = 2.0**26
-#: Part of the memory for a block and its rows; the rest is for intermediate results.
+#: Share of the memory for a block and its rows; the rest is for intermediate results.
 _KEPT = 0.7
-#: Most columns of the factor that preconditions Newton steps, and its part of the memory.
+#: Largest number of columns of the factor that preconditions Newton steps, and its share of the memory.
 _RANK, _FACTOR = 500, 0.1
 #: Bytes for a block of points on a device, and how many columns of a product take as long as one
 #: column of a block there.
@@ -85,9 +85,34 @@ class SupportVectorMachine(BaseEstimator):
         Starting coefficients must lie in their boxes; by default they are zero.
         """
         self.kernel_ = points.kernel
+        starts: list[Array | None] = self._starts(programs) if start is None else [start]
+        solutions, interrupted = self._solve_all(points, programs, indices, starts)
+        self._certify(points, solutions)
+        self._warn_of_gaps(solutions, interrupted)
+        if math.isnan(self.dual_gap_):
+            warnings.warn(
+                f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
+                "stationary point, as with libsvm, and no duality gap can certify it",
+                IndefiniteKernelWarning,
+                stacklevel=3,
+            )
+        if self.warm_start:
+            self._solutions = solutions
+        return solutions
+
+    def _solve_all(
+        self,
+        points: Points,
+        programs: list[Program],
+        indices: list[Index | None],
+        starts: list[Array | None],
+    ) -> tuple[list[Solution], bool]:
+        """Solutions of the programs, and whether Ctrl-C stopped the solver.
+
+        Small programs are tried in batches first; the rest, and what these leave, one by one.
+        """
         K = self._gram(points)
         sources = self._sources(points, indices, K)
-        starts = self._starts(programs) if start is None else [start]
         solutions: list[Any] = [None] * len(programs)
         work = Work(total=_PERCENT * len(programs))
         most = None if self.max_iter < 0 else self.max_iter
@@ -121,26 +146,14 @@ class SupportVectorMachine(BaseEstimator):
         if _are_quick(programs):
             while parts:
                 attempt(*parts.pop())
-        interrupted = False
         try:
             if parts or left():
                 watched(all_of_it, work, type(self).__name__)
         except KeyboardInterrupt:
             if any(solution is None for solution in solutions):
                 raise
-            interrupted = True
-        self._certify(points, solutions)
-        self._warn_of_gaps(solutions, interrupted)
-        if math.isnan(self.dual_gap_):
-            warnings.warn(
-                f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
-                "stationary point, as with libsvm, and no duality gap can certify it",
-                IndefiniteKernelWarning,
-                stacklevel=3,
-            )
-        if self.warm_start:
-            self._solutions = solutions
-        return solutions
+            return solutions, True
+        return solutions, False
 
     def _starts(self, programs: list[Program]) -> list[Array | None]:
         """Starting coefficients: those of the last fit, if it had programs of the same sizes."""
@@ -152,7 +165,7 @@ class SupportVectorMachine(BaseEstimator):
     def _parts(
         self, programs: list[Program], indices: list[Any], K: Any
     ) -> list[tuple[Batch, list[int], int, int]]:
-        """Batches, the numbers of their programs, and which of these to try in each call."""
+        """Batches, the indices of their programs, and which of these to try in each call."""
         number = len(programs)
         if number == 1:
             return []

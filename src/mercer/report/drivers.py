@@ -18,7 +18,7 @@ from mercer.selection import Comparison
 
 #: Points that are explained, largest number of classes, features of each, and letters of a name.
 _POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 60
-#: Most columns that are shuffled one by one.
+#: Largest number of columns that are shuffled one by one.
 _COLUMNS = 30
 #: What features are called in the plural.
 _PLURALS = {"column": "columns", "word": "words", "label": "labels"} | {

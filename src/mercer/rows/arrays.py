@@ -17,7 +17,7 @@ from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, as_floats, choice, joined, sample_size
 from mercer.rows.columns import ColumnCheck
 
-#: Rows of one block, more on a device, and most numbers in it, for some maps make sparse rows dense.
+#: Rows of one block, more on a device, and largest number of entries: some maps make sparse rows dense.
 ROWS, _NUMBERS = 16_384, 2**25
 
 

@@ -92,12 +92,12 @@ class RowSource(ABC):
         Parameters
         ----------
         check : ColumnCheck
-            Of the fitted model.
+            The check of the fitted model.
         method : str
         X : whatever the source accepts
         outputs : tuple of (dtype, *shape)
-            Of each array that the method returns; the shape without rows, and None in it for another
-            axis of rows.
+            Type and shape of each array that the method returns; the shape omits the rows, and None in
+            it stands for another axis of rows.
         **options : further arguments of the method
         """
         return getattr(check.estimator, method)(X, **options)

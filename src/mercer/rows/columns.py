@@ -37,7 +37,7 @@ class ColumnCheck:
     reset : bool
         Learn them, rather than compare with those learnt before.
     options : dict
-        Of scikit-learn's ``validate_data``, for arrays.
+        Options of scikit-learn's ``validate_data``, for arrays.
     vectors : bool
         Whether rows are vectors of numbers; otherwise each is one object, such as a node's label.
     opaque : bool

@@ -78,7 +78,7 @@ class DaskRows(RowSource):
     def sums(
         self, job: Callable[[Block], Any], start: int, in_rounds: bool
     ) -> Iterator[tuple[int, Any]]:
-        """See :class:`RowSource`; positions are numbers of partitions."""
+        """See :class:`RowSource`; positions are indices of partitions."""
         import dask
 
         count = len(self._parts)
@@ -169,7 +169,7 @@ def _empty(X: Any) -> Any:
 
 
 def _check_columns(X: Any, check: ColumnCheck) -> None:
-    """Raise for other columns than those learnt, and for other than numbers unless points are opaque."""
+    """Raise unless columns are those learnt and, where points are not opaque, hold numbers."""
     check.frame(_empty(X))
     for name, dtype in () if check.opaque or not hasattr(X, "columns") else X.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf":

@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 class Draws:
     """Rows drawn with replacement, with chances in proportion to sizes; sums are draws from both.
 
-    Each draw is a race: a row of size s arrives after a time that is exponentially distributed with
-    rate s, and the first is drawn.  So of two blocks the earlier arrival is kept, whatever the order.
+    Each draw is a race: a row of size s arrives after a time that is exponentially distributed with rate
+    s, and the first is drawn.  So the earlier arrival of two blocks is kept, whatever their order.
 
     Attributes
     ----------

@@ -216,7 +216,7 @@ def _check_range(y: Array, name: str) -> None:
 class Accumulator(Protocol):
     """Sums of one thread."""
 
-    #: Most rows that are added at a time.
+    #: Largest number of rows that are added at a time.
     height: int
 
     def add(self, rows: Any, y: Any, weight: Any, *values: Any) -> None:

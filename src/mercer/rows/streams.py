@@ -67,7 +67,7 @@ class StreamRows(RowSource):
 
     @property
     def where(self) -> Any:
-        """See :class:`RowSource`; that of the first block."""
+        """See :class:`RowSource`; the device of the first block."""
         return self._where
 
     def fingerprint(self) -> str:

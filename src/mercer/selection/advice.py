@@ -49,7 +49,7 @@ def _not_better_than_chance(result: Comparison, chance: float) -> str:
     if surer is None:
         return f"Use none of these yet: {reached}. More repeats would narrow it."
     return (
-        f"Look again with more repeats: {reached}. {surer.name} is surer, with "
+        f"Look again with more repeats: {reached}. {surer.name} is more certain, with "
         f"{_with_interval(result, surer)}."
     )
 
@@ -105,5 +105,5 @@ def _cannot_tell(result: Comparison) -> str:
 
 def _how_sure(p: float) -> str:
     shown = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-    word = "sure" if p < _SURE else "likely" if p < _LIKELY else "that may be chance"
+    word = "certain" if p < _SURE else "likely" if p < _LIKELY else "that may be chance"
     return f"{word} ({shown})"

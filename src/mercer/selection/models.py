@@ -314,10 +314,22 @@ def load_model(path: str | Path) -> SavedModel:
     A file that is anything else, or was changed, is refused before anything is built from it.  No code
     in it is run.  If the kernel has a function of your own, import its module first.
 
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    SavedModel
+
     Raises
     ------
     ValueError
         With one line that names the file.
+
+    Examples
+    --------
+    See :func:`save_model`.
     """
     path = Path(path)
     if not path.is_file():

@@ -22,9 +22,10 @@ from mercer.selection.kinds.columns import Column
 from mercer.selection.significance import corrected_interval, cut_off
 from mercer.selection.target import Target
 
-#: Most words of a text, substrings of a string and labels of a column that trees see.
+#: Largest number of words of a text or substrings of a string, and of labels of a column, that trees
+#: see.
 _WORDS, _LABELS = 100, 250
-#: Rows of a leaf: at most so many, and at least this share of all.
+#: A leaf has at least this many rows or, in small tables, one in this many of all rows.
 _LEAF, _SHARE = 20, 50
 
 

@@ -153,7 +153,7 @@ class Categories(Space, Embedding):
         return P, Q
 
     def distances(self, X: Any, Y: Any = None) -> Array:
-        """Numbers of columns that differ, the lengths of shortest paths on the Hamming graph.
+        """Number of columns that differ: the length of the shortest path on the Hamming graph.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class Categories(Space, Embedding):
         return [steps[q] for q in self.sizes]
 
     def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
-        """See :meth:`Space.named_contributions`; of labels in place of columns."""
+        """See :meth:`Space.named_contributions`; contributions of labels, not of columns."""
         return tuple(of_labels(label_columns(X, "X"), own) for own in found)
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> CategoryTable:

@@ -15,7 +15,7 @@ from mercer._arrays import finite_rows, is_single, is_sparse_tensor, is_watched,
 from mercer._validation import refuse_complex
 from mercer.engine.clouds import Array, Clouds, Index, as_points, home
 
-#: Weights must sum to 1 up to this, or up to some roundings of their own precision.
+#: Weights must sum to 1 up to this, or up to some rounding errors in their own precision.
 _TOLERANCE = 1e-9
 _ROUNDINGS = 8
 _TUPLE = "a tuple of two means (points, weights); use a list for a cloud of two points"
@@ -177,7 +177,7 @@ def _check_columns(points: list[Any], name: str) -> None:
     for i, rows in enumerate(points):
         if home(rows) != place:
             raise TypeError(
-                f"row {i} of {name} is {home(rows)}, row 0 {place}; bring all clouds to one place"
+                f"row {i} of {name} is {home(rows)}, row 0 {place}; move all clouds to one device"
             )
         if rows.shape[1] != columns:
             raise ValueError(
@@ -190,8 +190,8 @@ def check_one_place(P: Clouds, Q: Clouds) -> None:
     """Raise unless the points of X and of Y are tensors on one device, or both in main memory."""
     if home(P.points) != home(Q.points):
         raise TypeError(
-            f"the points of X are {home(P.points)}, those of Y {home(Q.points)}; bring all clouds to "
-            "one place"
+            f"the points of X are {home(P.points)}, those of Y {home(Q.points)}; move all clouds to "
+            "one device"
         )
 
 

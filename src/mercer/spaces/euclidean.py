@@ -101,7 +101,7 @@ class Euclidean(RadialSpace):
         return StandardScaler(with_mean=with_mean)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Operands of differences; of tensors, rows with their squared lengths."""
+        """Operands of differences; for tensors, rows with their squared lengths."""
         Y, operands = X if Y is None else Y, engine_for(X).takes_operands
         if sparse.issparse(X) or sparse.issparse(Y):
             same, X = Y is X, _canonical(X)

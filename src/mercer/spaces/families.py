@@ -17,7 +17,7 @@ from mercer.engine.operands import Invariants, Operand
 from mercer.spaces.base import RadialSpace
 from mercer.special.geodesics import Metric, NoGeodesic, lengths
 
-#: Rows and columns of a tile; most parameters of a family.
+#: Rows and columns of a tile; largest number of parameters of a family.
 _TILE, _MOST = (16, 64), 3
 
 
@@ -192,7 +192,7 @@ class _Parameters(Operand):
 
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
             tile = _Parameters(self.family, self.rows[rows])
-            # Longer ones have no squares in double precision; kernels are zero from far below on.
+            # Squares of longer ones overflow in double precision; kernels are zero long before.
             out[:] = np.minimum(tile.lengths(other.rows[columns]), LARGEST) ** 2
 
         return Invariants((len(self.rows), len(other.rows)), np.dtype(float), _TILE, write)

@@ -245,7 +245,7 @@ class Graph(Space):
     def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """Eigenvectors of the Laplacian; see :class:`Space`.
 
-        All of them up to 4000 nodes; for larger graphs those of the least eigenvalues, and the rest
+        All of them up to 4000 nodes; for larger graphs those of the smallest eigenvalues, and the rest
         counts as if it had the largest of these.
         """
         return Eigenvectors.of(self, count, log_weights)

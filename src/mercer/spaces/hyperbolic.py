@@ -26,7 +26,7 @@ from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME,
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
 COORDINATES = ("halfspace", "ball", "hyperboloid")
 
-#: Least smoothness of Matern kernels; and the largest, at which compiling takes seconds.
+#: Smallest smoothness of Matern kernels; and the largest, at which compiling takes seconds.
 _LEAST_NU, _MOST_NU = 0.25, 1e4
 
 
@@ -238,7 +238,7 @@ class HyperbolicRealisation(Radial):
         return _log_profile(self._law, self._d, self._normalized, True).without_exponential
 
     def log_slope(self, w: np.ndarray) -> np.ndarray:
-        """Derivative of the logarithm by the invariant."""
+        """Derivative of the logarithm with respect to the invariant."""
         return self.log_profile().slope(w)  # type: ignore[attr-defined]
 
     def log_table(self) -> Profile:

@@ -137,7 +137,7 @@ class Rotations(RadialSpace):
         return super().are_apart(np.abs(invariants), own, rounding)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :meth:`Embedding.column_sums`; of the three axes that are turned, not of columns.
+        """See :meth:`Embedding.column_sums`; sums for the three axes that are turned, not for columns.
 
         ``1 - w^2 = sum_c |X e_c - Y e_c|^2 / 8`` for rotations X and Y of invariant w, and axes e_c: the
         parts are those of w, to first order.
@@ -148,7 +148,7 @@ class Rotations(RadialSpace):
         return entries.reshape(-1, 3, 3).sum(axis=1)
 
     def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
-        """See :meth:`Space.named_contributions`; of axes in place of columns."""
+        """See :meth:`Space.named_contributions`; contributions of axes, not of columns."""
         return tuple(replace(own, kind="axis", names=["x", "y", "z"]) for own in found)
 
     def distances(self, X: Any, Y: Any = None) -> Any:

@@ -21,9 +21,9 @@ from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.lattice import LatticeSum, TorusFunctions, heaviest
 
 _TURN = 2 * math.pi
-#: Most columns that eigenfunctions are known for.
+#: Largest number of columns for which eigenfunctions are available.
 _MOST_COLUMNS = 100
-#: Least smoothness of Matern kernels: rougher ones mix times that underflow.
+#: Smallest smoothness of Matern kernels: rougher ones mix times that underflow.
 _LEAST_NU = 0.1
 
 

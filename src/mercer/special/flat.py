@@ -30,8 +30,8 @@ _ABOVE = 24
 class FlatFunction:
     """A kernel of R^d, a function of ``u = |x - y|^2``, by logarithms.
 
-    ``log`` is the logarithm of the normalised kernel and ``rise`` its derivative by the logarithm of
-    the law's time; ``log_value`` is the logarithm of the absolute form at equal points and
+    ``log`` is the logarithm of the normalised kernel and ``rise`` its derivative with respect to the
+    logarithm of the law's time; ``log_value`` is the logarithm of the absolute form at equal points and
     ``value_rise`` its derivative.  Below ``2**finest`` the kernel is one, to a rounding.
     """
 

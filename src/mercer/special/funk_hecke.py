@@ -28,7 +28,7 @@ _RESOLVED = 4 * EPS
 _PHASE = 4.0
 #: Logarithm of the density, relative to its maximum, that is left out beside the polynomials' own size.
 _LOG_NEGLIGIBLE = 80.0
-#: Halvings of a panel, and most panels in all.
+#: Largest number of halvings of a panel, and of panels in all.
 _MOST_HALVINGS, _MOST_PANELS = 48, 20_000
 #: Coefficients below this part of the shape that do not fall in either half are its rounding errors.
 _NOISE = 1e-6
@@ -47,7 +47,7 @@ _TAIL = np.stack(
 #: From values at the nodes to values at the ends of the panel, by Lagrange's formula.
 _OTHERS = np.array([np.delete(_NODES, j) for j in range(_POINTS)])
 _ENDS = np.array([np.prod((end - _OTHERS) / (_NODES[:, None] - _OTHERS), axis=1) for end in (-1.0, 1.0)])
-#: Rounding errors are so much larger there.
+#: How much larger rounding errors are there.
 _END_NOISE = 8.0
 
 
@@ -130,7 +130,8 @@ def funk_hecke(shape: Shape, n: int, levels: int) -> FunkHecke:
     for level, p in enumerate(_polynomials(n, nodes, levels)):
         sides = even - odd if level % 2 else even + odd
         weights[level] = sides @ p
-        # A sum of products is off by its own roundings, and by those of the polynomial, of each term.
+        # A sum of products is off by its own rounding errors, and by those of the polynomial in each
+        # term.
         rounding = (4 + math.sqrt(level)) * EPS * (np.abs(even) + np.abs(odd))
         errors[level] = (rounding + doubts) @ np.abs(p) + TINY
     return FunkHecke(weights, errors)

@@ -31,11 +31,12 @@ _TOLERANCE = 1e-7
 _DRIFT = 1e-2
 #: Newton steps with one number of polynomials, and halvings of a step.
 _STEPS, _HALVINGS = 40, 30
-#: Least curvature that a step is divided by, in units of that of a metric without derivatives.
+#: Smallest curvature by which a step is divided, in units of that of a metric without derivatives.
 _LEAST_CURVATURE = 1e-3
 #: A step that lowers the energy by less than this fraction is the last.
 _SETTLED = 1e-14
-#: First panels of an integral, Gauss-Legendre points on each, halvings and most panels of a pair.
+#: First panels of an integral, Gauss-Legendre points on each, halvings and largest number of panels of a
+#: pair.
 _PANELS, _POINTS, _PANEL_HALVINGS, _MOST_PANELS = 8, 12, 40, 256
 #: Change of a panel's part by halving it, relative to the whole, that is small enough.
 _PANEL_TOLERANCE = 1e-9
@@ -134,7 +135,7 @@ def _shortest(metric: MetricFunction, a: Array, b: Array) -> Array:
 
 
 def _energies(metric: MetricFunction, a: Array, b: Array, even: bool) -> Array:
-    """Least energies of paths with more and more polynomials; NaN if they do not converge."""
+    """Smallest energies of paths with more and more polynomials; NaN if they do not converge."""
     found, left = np.full(len(a), np.nan), np.arange(len(a))
     weights = np.zeros((len(a), _SIZES[0], a.shape[1]))
     before = np.full(len(a), np.inf)

@@ -23,10 +23,20 @@ _MOST = 10**6
 
 
 def multiplicity(n: int, level: int) -> int:
-    """Number of harmonics of a level in dimension n, ``N_l``; exact.
+    """Number of spherical harmonics of a level in dimension n, ``N_l``.
+
+    ``N_l = C(l + n - 2, n - 2) + C(l + n - 3, n - 2)``, with ``N_0 = 1``; exact.
+
+    Parameters
+    ----------
+    n : int
+        Ambient dimension, at least 2.
+    level : int
+        Level l, from 0.
 
     Examples
     --------
+    >>> from mercer.harmonics import multiplicity
     >>> [multiplicity(3, level) for level in range(4)]
     [1, 3, 5, 7]
     """

@@ -58,7 +58,7 @@ def log_u0(d: int, u: Array) -> Array:
 def corrections(d: int, order: int, u: Array) -> list[Array]:
     """Ratios ``u_1 / u_0 .. u_order / u_0`` on both hemispheres, in doubles; NaN at the antipode.
 
-    Fast, and exact to a few roundings up to order 2; beyond, use :class:`Combination`.
+    Fast, and exact to a few rounding errors up to order 2; beyond, use :class:`Combination`.
     """
     r = angles(u)
     small = r < _SERIES_BELOW
@@ -235,7 +235,7 @@ def _laplacian(d: int, v: Sequence[Any]) -> list[Any]:
 
 
 def _derivative(v: Sequence[Any]) -> list[Any]:
-    """Derivative by r of ``sum_i r^-i v_i(cot r)``."""
+    """Derivative with respect to r of ``sum_i r^-i v_i(cot r)``."""
     square = flint.fmpq_poly([1, 0, 1])
     total = [-square * row.derivative() for row in v] + [flint.fmpq_poly()]
     for i, row in enumerate(v):

@@ -32,8 +32,8 @@ class ClosedForm:
     """A kernel on a sphere, by a formula other than its series.
 
     ``function`` is the normalised kernel, ``log_value`` the logarithm of the absolute form at equal
-    points, and ``slope(normalized)`` the derivative by the logarithm of the law's time, relative to
-    that value.
+    points, and ``slope(normalized)`` the derivative with respect to the logarithm of the law's time,
+    relative to that value.
     """
 
     function: zonal.Function
@@ -90,7 +90,7 @@ def log_heat_at_zero(n: int, t: float) -> float:
 
 
 def _heat(n: int, t: float, u: Array) -> tuple[Array, Array]:
-    """Normalised values, and derivatives of ``log(values sqrt(t)^d)`` by log t."""
+    """Normalised values, and derivatives of ``log(values sqrt(t)^d)`` with respect to log t."""
     d = n - 1
     r = heat_expansion.angles(u)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -34,8 +34,8 @@ _MOST_LOST = 600
 #: The integral of half a step: nodes on each panel; panels per octave; where they end, in octaves, and
 #: how far below the root of the smallest distance they begin.
 _NODES, _PER_OCTAVE, _LAST, _MARGIN = 20, 2, 3.5, 6
-#: Half steps look so much further than the distance they are taken at, and from zero so many octaves
-#: below the smallest distance.
+#: How much further half steps look than the distance they are taken at, and how many octaves below
+#: the smallest distance they look from zero.
 FURTHER, NEARER = 4.0**_LAST, 2 * _MARGIN + 2
 
 
@@ -52,7 +52,7 @@ class Generator(ABC):
 
 
 class GaussianGenerator(Generator):
-    """``exp(-y / 4t)``, for the heat kernel; with ``slope``, its derivative by log t."""
+    """``exp(-y / 4t)``, for the heat kernel; with ``slope``, its derivative with respect to log t."""
 
     def __init__(self, t: float, slope: bool = False) -> None:
         self._t, self._slope = t, slope
@@ -67,7 +67,7 @@ class BesselGenerator(Generator):
     """``z^q K_q(z)`` with ``z = sqrt(rate y)``, for the Matern kernel.
 
     Up to a factor it is the mixture ``int t^(q-1) exp(-rate t - y / 4t) dt`` of Gaussians.  Its k-th
-    derivative by ``z^2`` is ``(-1/2)^k z^(q-k) K_(q-k)(z)``.
+    derivative with respect to ``z^2`` is ``(-1/2)^k z^(q-k) K_(q-k)(z)``.
     """
 
     def __init__(self, q: float, rate: float) -> None:
@@ -215,7 +215,7 @@ def squared_distance(rho: float, count: int, bits: int | None) -> list[Any]:
 
 @cache
 def _at_one(count: int, bits: int) -> Any:
-    """The series of ``arcosh(1 + u)^2`` in u, as a polynomial, in the precision given and in force."""
+    """The series of ``arcosh(1 + u)^2`` in u, as a polynomial; ``bits`` tells precisions apart."""
     y = [flint.arb(0), flint.arb(2)]
     for j in range(1, count):
         y.append(-j * j * y[j] / ((j + 1) * (2 * j + 1)))
@@ -232,7 +232,7 @@ class HalfStep:
     log : callable
         ``log D_(d+1)`` at distances.
     power : float
-        That of rho^2 with which ``D_(d+1)`` diverges at 0, or 0.
+        Power of rho^2 with which ``D_(d+1)`` diverges at 0, or 0.
     octaves : int
         Distances are zero or at least 2 to the power minus this.
     """

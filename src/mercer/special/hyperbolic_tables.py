@@ -25,7 +25,7 @@ _FARTHEST = (_ABOVE + 1) * math.log(2)
 
 @dataclass(frozen=True, eq=False)
 class LineFunction:
-    """A kernel on H^d as a function on the line, and its derivative by the logarithm of its time.
+    """A kernel on H^d as a function on the line, and its derivative in the logarithm of its time.
 
     ``K = exp(log_factor) D_d[generator]``, and the derivative of log K is
     ``slope_shift + slope_factor D_d[slope] / D_d[generator]``.  Distances below ``2**-octaves`` count as
@@ -60,7 +60,7 @@ class HyperbolicTables:
 
     @cached_property
     def rise_at_zero(self) -> float:
-        """Derivative of :attr:`log_at_zero` by the logarithm of the time."""
+        """Derivative of :attr:`log_at_zero` with respect to the logarithm of the time."""
         return self._line.slope_shift + self._line.slope_factor * float(self._ratio(np.zeros(1))[0])
 
     def log_profile(self, normalized: bool, deep: bool = False) -> TableProfile:
@@ -74,7 +74,7 @@ class HyperbolicTables:
         )  # fmt: skip
 
     def slope_profile(self, normalized: bool, chain: float) -> TableProfile:
-        """Derivative of the logarithm of the kernel by that of its time, times a factor."""
+        """Derivative of the logarithm of the kernel in that of its time, times a factor."""
         zero = float(self._ratio(np.zeros(1))[0]) if normalized else 0.0
         factor = chain * self._line.slope_factor
         shift = 0.0 if normalized else chain * self._line.slope_shift

@@ -17,9 +17,9 @@ from mercer.special import zonal
 class Sums:
     """Sums of ``a_l N_l``.
 
-    ``log_total`` is the logarithm of the sum over all levels and ``slope`` its derivative by the
-    logarithm of the law's time; ``share`` is the part outside some levels, and ``share_slope`` the
-    derivative of that part at a fixed sum.
+    ``log_total`` is the logarithm of the sum over all levels and ``slope`` its derivative with respect
+    to the logarithm of the law's time; ``share`` is the part outside some levels, and ``share_slope``
+    the derivative of that part at a fixed sum.
     """
 
     log_total: float

@@ -37,7 +37,7 @@ _SIZES = (6, 8, 12, 16, 24, 32, 64)
 _PERIOD = 1.5
 #: Exponentials of less than minus this are negligible in double precision.
 _GONE = 45.0
-#: An error that is as good as none, and one too large to go on with.
+#: An error that is negligible, and one too large to continue with.
 _GOOD, _POOR = 1e-13, 1e-8
 
 

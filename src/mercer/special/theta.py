@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import Array
 
-#: Times from which on cosines are summed.
+#: Times from which cosines are summed.
 _LONG = 1.0
 #: Terms below this, relative to the largest, are left out.
 _LOG_LEAST = -40.0
@@ -35,7 +35,7 @@ def log_theta_at_zero(t: float) -> float:
 
 
 def rise_at_zero(t: float) -> float:
-    """Derivative of ``log theta(0, t)`` by log t."""
+    """Derivative of ``log theta(0, t)`` with respect to log t."""
     if t >= _LONG:
         terms = _cosines(t)
         return -2 * t * sum(k * k * q for k, q in terms) / (1 + 2 * sum(q for _, q in terms))
@@ -54,7 +54,7 @@ def log_theta(angle: Any, t: float) -> Any:
 
 
 def theta_rise(angle: Any, t: float) -> Any:
-    """Derivative of :func:`log_theta` by log t."""
+    """Derivative of :func:`log_theta` with respect to log t."""
     if t >= _LONG:
         terms = _cosines(t)
         slopes = [(k, t * k * k * q) for k, q in terms]
@@ -69,7 +69,7 @@ def theta_rise(angle: Any, t: float) -> Any:
 
 
 def log_theta_slope(angle: Array, t: float) -> Array:
-    """Derivative of :func:`log_theta` by the square of the angle."""
+    """Derivative of :func:`log_theta` with respect to the square of the angle."""
     x = np.abs(angle)
     if t >= _LONG:
         terms = _cosines(t)

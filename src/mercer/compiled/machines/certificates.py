@@ -7,9 +7,9 @@ import numpy as np
 from mercer.compiled.columns import find_ranges, room_for_ranges
 from mercer.compiled.jit import chosen, jit, larger
 
-#: Relative rounding of a number, at most.
+#: Largest relative rounding error of a number.
 _ROUNDING = 1.2e-16
-#: Roundings of a compensated sum of products: of each product, and two of the sum.
+#: Rounding errors in a compensated sum of products: one for the products, and two for the sum.
 COMPENSATED = 3
 #: Coefficients this near to the end of a box, relative to the largest of them, are at the end.
 _AT_END = 1e-12
@@ -67,7 +67,7 @@ def roundings_of(b, slope, lower, upper, epsilon, bias, diagonal, roundings):
     """By how much rounding may have lowered the gap, and changed the dual objective.
 
     The terms of the gap are convex in r, hence largest at an end of the interval in which rounding
-    leaves r.  Slopes are off by so many roundings of the largest that they can be.
+    leaves r.  Slopes are off by ``roundings`` rounding errors of their largest possible value.
     """
     gap, heights = 0.0, 0.0  # values are at most these times the square root of the diagonal
     for k in range(b.size):
@@ -93,9 +93,10 @@ def is_settled(gap, rounding, objective, tol):
 
 @jit()
 def values_at(K, columns, b, out, compensated=False):
-    """Write ``sum_j K[columns[i], columns[j]] b[j]``, in double precision; returns roundings of each.
+    """Write ``sum_j K[columns[i], columns[j]] b[j]``, in double precision.
 
-    Compensated sums take longer, and round as if there were only two terms.
+    Returns the number of rounding errors in each sum.  Compensated sums take longer, and round as if
+    there were only two terms.
     """
     n, used = b.size, 0
     out[:] = 0.0
@@ -157,8 +158,8 @@ def objective_of(p, b, slope, epsilon):
 def certificate(p, b, values, lower, upper, epsilon, total, diagonal, roundings):
     """Bias, dual objective, gap, and by how much rounding lowers the gap and changes the objective.
 
-    Values ``Kb`` are off by at most so many roundings of the largest that they can be.  The sum of b is
-    off its total by rounding, which changes both objectives by that times the bias.
+    Values ``Kb`` are off by at most ``roundings`` rounding errors of their largest possible value.  The
+    sum of b is off its total by rounding, which changes both objectives by that times the bias.
 
     If all coefficients are at the ends of their boxes, an interval of biases is optimal, and the
     choice must not depend on rounding: a coefficient that is nearly at an end counts as being there.

@@ -30,17 +30,17 @@ def climb_path(
     K, columns, diagonal, p, epsilon, exact, store : as for :func:`mercer.compiled.machines.smo.ascend`
     lower, upper : arrays of shape (settings, m)
     tol, aim : relative duality gap to reach, and what the steps aim at
-    steps : most steps for each setting
-    polish : most steps towards a gap of rounding, after the gap is reached
+    steps : largest number of steps for each setting
+    polish : largest number of steps towards a gap of rounding, after the gap is reached
     b, values : arrays of shape (settings, m), zeros; the solutions and ``Kb``
     found : array of shape (settings, 7): bias, objective, gap, its rounding and the objective's,
-        roundings of the values, steps
+        number of rounding errors in the values, steps
 
     Returns
     -------
     number of settings that were solved; the one after them has as much as was reached in its steps
     """
-    roundings = p.size  # of values at a start, which are sums of so many terms at most
+    roundings = p.size  # of values at a start, which are sums of at most this many terms
     for s in range(len(lower)):
         roundings += 2  # of coefficients that are stretched, and of their values
         objective = _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values)
@@ -77,7 +77,7 @@ def _polished(
 
     Returns
     -------
-    steps, roundings of the values and certificate
+    steps, number of rounding errors in the values, and certificate
     """
     before, values_before = b.copy(), values.copy()
     _, taken, fresh, found = ascend(

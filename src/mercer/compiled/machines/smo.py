@@ -29,9 +29,9 @@ REACHED, STALLED, PAUSED = 0, 1, 2
 _MULTIPLE, _STRIP = 64, 128
 #: Steps between two tests of the gap: a fraction of the number of rows, within limits.
 _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
-#: One test in so many also asks whether rounding hides the gap.
+#: One test in this many also asks whether rounding hides the gap.
 _RARELY = 8
-#: Most steps between two searches for rows that can be dropped; by default as many as there are rows.
+#: Largest number of steps between two searches for rows that can be dropped; usually the number of rows.
 _SHRINKING = 1000
 #: Rows with the box [0, 0] are kept if they are at most this fraction of all.
 _CARRIED = 0.3
@@ -41,7 +41,8 @@ _WORTHWHILE = 0.9
 _FLAT = 1e-12
 #: The part of the goal by which running values may be off.
 _DRIFT = 0.01
-#: Roundings of a value in a step: of the difference, of its product and sum, and of the coefficients.
+#: Rounding errors of a value in a step: of the difference, of its product and sum, and of the
+#: coefficients.
 _PER_STEP = 4
 
 
@@ -361,17 +362,17 @@ def ascend(
     diagonal : entry of K on the diagonal for each coefficient
     p, lower, upper, epsilon, total : the program
     b, values : coefficients and ``Kb``; changed in place
-    roundings : by how many roundings the values are off
+    roundings : number of rounding errors by which the values are off
     objective : value of the dual objective
     tol : relative duality gap
-    steps : most steps to take
+    steps : largest number of steps
     shrink : whether to leave out coefficients that rest at the ends of their boxes
     exact : whether to compute ``Kb`` anew at the end even if the running values would do
     store : rows of K, with room for two at least; those of all coefficients stay for the next call
 
     Returns
     -------
-    why it ended, steps taken, roundings of the values, and what :func:`certificate` returns
+    why it ended, steps taken, rounding errors in the values, and what :func:`certificate` returns
     """
     m = b.size
     moving = np.flatnonzero(lower < upper)

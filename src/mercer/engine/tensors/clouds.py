@@ -30,7 +30,7 @@ def side(P: Clouds, width: int = WIDTH) -> int:
 
 
 def groups(P: Clouds, points: int, most: int | None = None) -> list[Index]:
-    """Groups of clouds of similar size, with at most so many points or clouds."""
+    """Groups of clouds of similar size, with a limited number of points or clouds."""
     return P.groups(points, most, _SPREAD)
 
 
@@ -57,13 +57,14 @@ def matrix(
     ----------
     P, Q : Clouds
     job : callable
-        Computes a tile from the numbers of its clouds of P and of Q.
+        Computes a tile from the indices of its clouds in P and in Q.
     what : str
         Label of a progress bar.
     points : int
-        Most points in the rows and in the columns of a tile, unless they are of a single cloud.
+        Largest number of points in the rows and in the columns of a tile, unless they belong to a single
+        cloud.
     most : int, optional
-        Most clouds there.
+        Largest number of clouds there.
     """
     rows = groups(P, points, most)
     columns = rows if Q is None else groups(Q, points, most)
@@ -116,7 +117,7 @@ def _joined(K: torch.Tensor, owners: Index) -> torch.Tensor:
 def own_grams(
     P: Clouds, base: Base, points: int
 ) -> Iterator[tuple[Index, torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Numbers of g clouds of at most k points, points, weights and Gram matrices, shape (g, k, k)."""
+    """Indices of g clouds of at most k points, and their points, weights and (g, k, k) Gram matrices."""
 
     def blocks(X: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         g, k = a.shape

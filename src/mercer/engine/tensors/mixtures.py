@@ -138,7 +138,7 @@ class _Side:
 
 
 def _sides(P: Clouds, base: Base, eta: Any) -> dict[int, _Side]:
-    """Groups of clouds by the numbers of their first ones."""
+    """Groups of clouds by the indices of their first ones."""
     grams = clouds.own_grams(P, base, clouds.side(P, clouds.TILE))
     return {int(group[0]): _Side.of(group, X, a, K, eta) for group, X, a, K in grams}
 

@@ -161,13 +161,13 @@ class ZonalFunction:
         return w
 
     def slopes(self, w: Array, out: Array) -> Array:
-        """Derivatives by w."""
+        """Derivatives with respect to w."""
         np.copyto(out, w)
         self.kernel.profile(self.n).derivative.apply(out)
         return out
 
     def parameter_slopes(self, w: Array, out: Array) -> Iterator[Array]:
-        """Derivatives by the logarithms of the free hyperparameters, one after the other."""
+        """Derivatives in the logarithms of the free hyperparameters, one after the other."""
         for name in self.kernel.free():
             np.copyto(out, w)
             self.kernel.gradient_profile(self.n, name).apply(out)

@@ -98,8 +98,8 @@ class InducingRows(Features):
 def with_evidence(kernel: Any, rows: Block, own: Array) -> Any:
     """The kernel with the hyperparameters that maximise the evidence of some of the rows.
 
-    ``y ~ N(0, a K + s / w)`` for targets of weights w, an exact process, whose amplitude a and noise s
-    are found along with the hyperparameters.
+    The model is the exact process ``y ~ N(0, a K + s / w)`` for targets of weights w, whose amplitude a
+    and noise s are found along with the hyperparameters.
 
     Parameters
     ----------

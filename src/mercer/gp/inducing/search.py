@@ -33,9 +33,10 @@ from mercer.rows.statistics import add_rows, collect
 
 Array = NDArray[np.float64]
 
-#: Least and largest factor of a column, in units of the kernel's width by the root of the number of
-#: columns: all columns together always move a row by some of the width.  Without such a floor the bound
-#: is highest where some columns are left out for good, and errors on new rows are larger.
+#: Smallest and largest factor of a column, in units of the kernel's width divided by the square root of
+#: the number of columns: all columns together always move a row by part of the width.  Without such a
+#: floor the bound is highest where some columns are left out altogether, and errors on new rows are
+#: larger.
 _FACTORS = (0.3, 1e4)
 #: Rows and inducing points of the first search.
 FEW, SCOUTS = 2000, 200
@@ -47,18 +48,18 @@ _STARTS = (0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
 _PARTS = np.linspace(0.1, 0.9, 9)
 #: Ratio of the longest to the shortest length scales and times that are tried at the start.
 _LENGTHS, _TIMES = 1e4, 1e6
-#: Most that the unit of a point's coordinates is in standardised columns, or coordinates of the sphere.
-#: Usually it is the width of the kernel: a point matters far less than a scale, being one of hundreds,
-#: and L-BFGS needs far fewer steps if a unit of each matters alike.
+#: Largest unit of a point's coordinates, in standardised columns or coordinates of the sphere.  Usually
+#: the unit is the width of the kernel: a point, one of hundreds, matters far less than a scale, and
+#: L-BFGS needs far fewer steps if a unit of each matters equally.
 _FARTHEST = 10.0
-#: Steps that amplitude and noise of a start are found in.
+#: Number of steps that find the amplitude and noise of a start.
 _TRIAL_STEPS = 10
-#: Widest kernel, as an angle, that scales are learnt with: the cap of the sphere that rows fill is then
+#: Widest kernel, as an angle, with which scales are learnt: the cap of the sphere that rows fill is then
 #: nearly flat, and scales can make up for everything else.
 _WIDEST = 0.3
-#: Most coordinates of inducing points that are learnt; points with more stay at their rows.
+#: Largest number of coordinates of inducing points that are learnt; points with more stay at their rows.
 _COORDINATES = 200_000
-#: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
+#: Smallest and largest number of steps that L-BFGS remembers, and largest number of entries in them.
 _MEMORY, _NUMBERS = (5, 30), 10**7
 
 
@@ -71,10 +72,10 @@ class InducingEvidence:
     ``units``.  Those of a table have its columns, standardised; factors move them along with the rows.
 
     With features ``phi = L^-1 k``, weights of posterior mean mu and covariance S, amplitude a and noise
-    s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` by the values k of
-    the kernel at a row, and ``-L^-T (mu mu' / a + a G / s - 1 + S / a) L^-1 / 2`` by its matrix at the
-    inducing points.  The rest is the chain rule.  An evaluation costs two passes over the rows,
-    O(m M^2 + M^3).
+    s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` with respect to the
+    values k of the kernel at a row, and ``-L^-T (mu mu' / a + a G / s - 1 + S / a) L^-1 / 2`` with
+    respect to its matrix at the inducing points.  The rest is the chain rule.  An evaluation costs two
+    passes over the rows, O(m M^2 + M^3).
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ class InducingEvidence:
     scaled : bool
         Whether a table's columns have factors.
     units : array of shape (d,)
-        Of the coordinates of inducing points.
+        Units of the coordinates of inducing points.
     """
 
     inputs: InputMap
@@ -197,14 +198,14 @@ def unit(raw: Array) -> tuple[Array, Array]:
 
 
 def through_length(by_directions: Array, directions: Array, lengths: Array) -> Array:
-    """Derivatives by vectors, from those by their directions."""
+    """Derivatives with respect to vectors, from those with respect to their directions."""
     along = np.einsum("ij,ij->i", by_directions, directions)[:, None]
     return (by_directions - along * directions) / lengths
 
 
 @dataclass(frozen=True, eq=False)
 class _KernelSlopes:
-    """Derivatives of the bound by values of the kernel."""
+    """Derivatives of the bound with respect to values of the kernel."""
 
     alpha: Array
     matrix: Array
@@ -234,7 +235,7 @@ class _KernelSlopes:
         return cls(white.T @ mean, outside["matrix"], outside["between"], s, of_square)
 
     def between_points(self, features: InducingFeatures) -> Array:
-        """Half the derivatives by the inducing points, of their matrix."""
+        """Half the derivatives of the bound in the inducing points, through their matrix."""
         w = features.points @ features.points.T
         slopes = features.zonal.slopes(w, out=np.empty_like(w))
         slopes *= self.between
@@ -242,7 +243,7 @@ class _KernelSlopes:
         return slopes @ features.points
 
     def of_parameters(self, features: InducingFeatures, by_total: float) -> Array:
-        """Derivatives by the kernel's hyperparameters, of its matrix at the points and of k(x, x)."""
+        """Derivatives of the bound in the kernel's hyperparameters, through its matrix and k(x, x)."""
         w = features.points @ features.points.T
         w[np.diag_indices_from(w)] = 1.0
         found = []
@@ -328,7 +329,7 @@ def learn_inducing_points(
     own : array
         Where :class:`Evidence` starts.
     size : int
-        Most inducing points.
+        Largest number of inducing points.
     seed : int
 
     Returns

@@ -81,7 +81,7 @@ class CloudKernel(StructuredKernel):
         return next(iter(self.continuous()), None)
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
-        """Derivative of :meth:`_pairs` of P by the logarithm of a hyperparameter."""
+        """Derivative of :meth:`_pairs` of P with respect to the logarithm of a hyperparameter."""
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     def validate(self) -> None:

@@ -262,7 +262,7 @@ class TraceKernel(CloudKernel):
         )
 
     def _variance_slope(self, variances: Array) -> Array:
-        """Derivative of the logarithm by the variance; zero where a power has none."""
+        """Derivative of the logarithm in the variance; zero where a power has none."""
         v, beta, t = variances / number(self.t), number(self.beta), number(self.t)
         if self.decay == "rational":
             return -beta / (t * (1 + v))

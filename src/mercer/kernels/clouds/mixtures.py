@@ -347,7 +347,7 @@ def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta
 
 
 def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
-    """Derivative of :func:`determinant_logarithms` by log eta."""
+    """Derivative of :func:`determinant_logarithms` with respect to log eta."""
     mixtures = _mixtures(kernel, P, None, eta)
     out: Array = matrix(P, None, mixtures.resolvent_traces, "gradients", most=mixtures.most)
     out *= 0.5

@@ -47,8 +47,8 @@ class RegularizedMoment(CloudKernel):
 
     Directions without variance have the eigenvalue eps, so that the number D of coordinates matters.
     Unlike the other kernels between clouds, this one needs explicit coordinates: those of R^d, or the
-    explicit features of the base kernel.  A pair costs about D^3 operations.  Of tensors, eigenvalues
-    are computed on their device, and their moments in main memory.
+    explicit features of the base kernel.  A pair costs about D^3 operations.  For tensors, eigenvalues
+    are computed on the device and moments in main memory.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class RegularizedMoment(CloudKernel):
     eps_bounds : pair of floats or "fixed"
         Range for optimisers.
     rank : int or "full"
-        Number m of columns; "full" for the number of coordinates.  At least the number of parts of a
-        partition.
+        Number m of columns; "full" for the number of coordinates.  It must be at least the number of
+        parts of a partition.
 
     References
     ----------
@@ -112,7 +112,7 @@ class RegularizedMoment(CloudKernel):
 
     @property
     def _parts(self) -> int:
-        """Least number of columns."""
+        """Smallest number of columns."""
         return 1 if is_whole(self.order) else len(self.order)
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
@@ -147,7 +147,7 @@ class RegularizedMoment(CloudKernel):
         return moment - degree * np.log(unit) - rank / 2 * np.log(S).sum(axis=-1)
 
     def _logarithm_slope(self, spectra: Array) -> Array:
-        """Derivative by log eps."""
+        """Derivative with respect to log eps."""
         return np.imag(self._logarithm(spectra, number(self.eps) * _STEP)) / _STEP
 
 

@@ -255,8 +255,8 @@ class FisherNormal(StructuredKernel):
 
     It does not depend on the parameters of the family.  Without the information it is the covariance of
     the sufficient statistics: the inner product of ``sum_i (x_i - mu)`` and
-    ``sum_i (|x_i|^2 - |mu|^2 - d sigma^2)``.  Positive semidefinite.  For comparison with
-    :class:`PosteriorNormal` and ``Heat(NormalFamily())``, which use all of the family's geometry.
+    ``sum_i (|x_i|^2 - |mu|^2 - d sigma^2)``.  Positive semidefinite.  It serves for comparison with
+    :class:`PosteriorNormal` and ``Heat(NormalFamily())``, which use the whole geometry of the family.
 
     Points are groups as for :class:`~mercer.features.GroupNormals`: a list of arrays of shape (m, d).
 

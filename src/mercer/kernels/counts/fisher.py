@@ -17,7 +17,7 @@ from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
 
-#: Most columns of a model; each has a probability.
+#: Largest number of columns of a model; each has a probability.
 _MOST_COLUMNS = 10_000_000
 
 
@@ -32,8 +32,8 @@ class FisherMultinomial(RadialKernel):
 
     It does not depend on the parameters of the family.  Without the information it is the covariance of
     the counts, ``sum_i (x_i - N theta_i) (y_i - M theta_i)``, as exponential families are often
-    compared.  Positive semidefinite.  For comparison with kernels that use all of the family's
-    geometry, such as :class:`Heat` on the simplex.
+    compared.  Positive semidefinite.  It serves for comparison with kernels that use the whole geometry
+    of the family, such as :class:`Heat` on the simplex.
 
     Parameters
     ----------

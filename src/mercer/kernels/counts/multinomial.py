@@ -30,7 +30,7 @@ from mercer.spaces.simplex import Counts
 MAX_LEVELS = 128
 #: Largest sum of the magnitudes of its coefficients, by which rounding errors are magnified.
 _MAX_MAGNIFICATION = 1e4
-#: Most columns of a sample; every column needs a quantile, even without counts.
+#: Largest number of columns of a sample; every column needs a quantile, even without counts.
 _MOST_COLUMNS = 1_000_000
 #: Rows from which the range is learnt, times the square root of the number of columns.
 _RANGE_COST = 1600

@@ -106,8 +106,8 @@ class PosteriorParametrix(MultinomialPosterior):
 
     ``K(x, x') = E exp(-arccos(w)^2 / 4t)``, ``w = sum_i sqrt(theta_i theta'_i)``, over the independent
     posteriors ``theta ~ Dirichlet(x + alpha)`` and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of
-    counts.  As counts grow, K approaches ``Parametrix(Simplex())``.  For comparison with
-    :class:`PosteriorHeat`, which see for counts, rows without counts and proportions.
+    counts.  As counts grow, K approaches ``Parametrix(Simplex())``.  It serves for comparison with
+    :class:`PosteriorHeat`, whose page describes counts, rows without counts and proportions.
 
     **Not positive semidefinite** in general, because the parametrix is not.
 

@@ -12,7 +12,7 @@ from mercer._validation import check_whole, is_whole
 from mercer.engine.posteriors import Array, Sampler, latin_hypercube
 from mercer.kernels.structured import StructuredKernel
 
-#: Samples in a set, and least number of sets, whose spread gives the standard error.
+#: Number of samples in a set, and smallest number of sets, whose spread gives the standard error.
 _SET, _SETS = 32, 8
 
 
@@ -29,7 +29,7 @@ class PosteriorKernel(StructuredKernel):
 
     @abstractmethod
     def _sampler(self, P: Any, uniform: Array, name: str | None) -> Sampler:
-        """Samples from points of the cube; compared by the kernel, or its derivative by log(name)."""
+        """Samples from points of the cube, compared by the kernel or by its derivative in log(name)."""
 
     @abstractmethod
     def _coordinates(self, P: Any) -> int:
@@ -61,7 +61,7 @@ class PosteriorKernel(StructuredKernel):
             yield self._sampler(P, latin_hypercube(size, n, (int(self.random_state), k)), name)
 
     def sampled_gram(self, P: Any, Q: Any, name: str | None = None) -> Array:
-        """Average over samples between checked points, or its derivative by log(name)."""
+        """Average over samples between checked points, or its derivative in log(name)."""
         K = np.zeros((P.shape[0], (P if Q is None else Q).shape[0]))
         for sampler in self._sets(P, name):
             K += sampler.gram(P, Q)[0]

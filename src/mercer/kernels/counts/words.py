@@ -38,7 +38,7 @@ class TfIdf(RadialKernel):
         :meth:`scaled_to`, searches and :class:`~mercer.features.GramTransformer` learn them from the
         training rows.
     empty : {"error", "uniform"}
-        A document without words is an error, or has all words alike; see :class:`mercer.spaces.Simplex`.
+        Refuse a document without words, or take it as uniform; see :class:`mercer.spaces.Simplex`.
 
     Examples
     --------

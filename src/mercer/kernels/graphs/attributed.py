@@ -34,7 +34,7 @@ class Attributed(StructuredKernel):
     space : Graph
         Rows are its nodes.
     base : Kernel
-        Of attributes.
+        Kernel of attributes.
     attributes : array or sparse matrix of shape (n, d), data frame or list
         Attributes of all nodes, in the order of ``space.nodes``.
     names : sequence of d str, optional

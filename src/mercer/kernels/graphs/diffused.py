@@ -26,7 +26,7 @@ from mercer.spaces.realisations.operators import Operator
 Nodes = NDArray[np.intp]
 #: Bytes of one block of columns; a few are held at a time.
 _BLOCK_BYTES = 2**27
-#: Most features of attributes whose means are held for each node asked for.
+#: Largest number of features of attributes whose means are held for each requested node.
 _FEW_FEATURES = 5000
 
 
@@ -58,7 +58,7 @@ class Diffused(StructuredKernel):
     space : Graph
         Rows are its nodes, and its ``laplacian`` is L.
     base : Kernel
-        Of attributes; if there are none, of nodes.
+        Kernel of attributes or, without them, of nodes.
     t : float
         Diffusion time.
     attributes : array, sparse matrix, data frame or list, optional
@@ -196,7 +196,7 @@ class Diffused(StructuredKernel):
             yield -rate * (self._operator.edges @ block) if rate else block
 
     def _smoothed(self, nodes: Nodes, features: tuple[Any, Any], rate: float = 0.0) -> Any:
-        """Means of features under the heat of nodes; of all nodes at once if features are fewer."""
+        """Means of features under the heat of nodes; computed for all nodes if features are fewer."""
         F, transposed = features
         if not rate and F.shape[1] < len(nodes):
             heat, unit = self._heat(), at(self._operator.home, np.eye(F.shape[1]))
@@ -239,7 +239,7 @@ class Diffused(StructuredKernel):
         return array_namespace(values[0]).concat(values)[where]
 
     def _contributions(self, P: Nodes, Q: Nodes, weights: Array) -> tuple[Contributions, ...]:
-        """Of nodes that heat from P reaches, and of attributes of the base kernel's features."""
+        """Contributions of nodes that heat from P reaches, and of the attributes behind features."""
         heat, block = self._heat(), scattered(self._operator.edges, Q, weights.T)
         sums = self._attribute_product()(heat.times(block))
         values = on_cpu(heat.plain_gram(P, np.arange(self.space.size)) * sums.T)

@@ -263,7 +263,7 @@ class VonNeumann(NodeKernel):
     normalized : bool
         Divide by the square roots of K(x, x) and K(y, y).
     beta_bounds : pair of floats or "fixed"
-        Range for optimisers, who stay below 0.999 times the limit.
+        Range for optimisers, which stay below 0.999 times the limit.
 
     References
     ----------

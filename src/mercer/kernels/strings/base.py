@@ -16,7 +16,7 @@ from mercer.spaces.sequences import Sequences, encode
 
 #: Rows of a Gram matrix of aligned strings that are computed together.
 _ROWS = 64
-#: Most transitions of a suffix automaton that are kept as rows; larger ones use a hash table.
+#: Largest number of transitions of a suffix automaton kept as rows; larger ones use a hash table.
 _ROWS_OF_TRANSITIONS = 2**21
 
 
@@ -72,7 +72,7 @@ class FullSpectrum(StringKernel):
 
     References
     ----------
-    .. [1] Vishwanathan & Smola (2003), Fast kernels for string and tree matching.
+    .. [1] S. Vishwanathan, A. Smola, "Fast kernels for string and tree matching", NIPS 15, 2003.
 
     Examples
     --------
@@ -180,7 +180,8 @@ class WeightedDegree(StringKernel):
 
     References
     ----------
-    .. [1] Raetsch & Sonnenburg (2004), Accurate splice site detection for Caenorhabditis elegans.
+    .. [1] G. Raetsch, S. Sonnenburg, "Accurate splice site detection for Caenorhabditis elegans", in
+       "Kernel methods in computational biology", MIT Press, 2004.
 
     Examples
     --------

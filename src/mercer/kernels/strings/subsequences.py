@@ -44,8 +44,8 @@ class GappySubsequence(StringKernel):
 
     References
     ----------
-    .. [1] Lodhi, Saunders, Shawe-Taylor, Cristianini & Watkins (2002), Text classification using
-       string kernels.
+    .. [1] H. Lodhi, C. Saunders, J. Shawe-Taylor, N. Cristianini, C. Watkins, "Text classification using
+       string kernels", JMLR 2, 2002.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class GappySubsequence(StringKernel):
         return self._in_range(out)
 
     def _subsequences(self, P: Sequences, Q: Sequences | None, slope: bool) -> Array:
-        """Gram matrix, or its derivative by the logarithm of the decay."""
+        """Gram matrix, or its derivative with respect to the logarithm of the decay."""
         symmetric = Q is None
         Q = P if Q is None else Q
         if self.length > min(P.lengths.max(), Q.lengths.max()):

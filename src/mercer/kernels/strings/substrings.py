@@ -27,7 +27,7 @@ from mercer.spaces.sequences import Sequences, encode, restrict
 _LARGEST = 2**63 - 1
 #: The usual alphabet.
 _DNA = "ACGT"
-#: Most masks of a mismatch kernel.
+#: Largest number of masks of a mismatch kernel.
 _MASKS = 10**6
 #: Rows of a Gram matrix that are added at a time.
 _ROWS = 64
@@ -65,7 +65,7 @@ def check_length(owner: Any) -> None:
 
 
 def window_places(P: Sequences, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the substrings of all strings begin, and the part of that list that is each string's."""
+    """Where the substrings of all strings begin, and which part of that list belongs to each string."""
     per_string = np.maximum(P.lengths - length + 1, 0)
     begins = np.concatenate([[0], np.cumsum(per_string)])
     return np.arange(begins[-1]) + np.repeat(P.offsets[:-1] - begins[:-1], per_string), begins
@@ -179,8 +179,8 @@ class Spectrum(StringKernel):
 
     References
     ----------
-    .. [1] Leslie, Eskin & Noble (2002), The spectrum kernel: a string kernel for SVM protein
-       classification.
+    .. [1] C. Leslie, E. Eskin, W. Noble, "The spectrum kernel: a string kernel for SVM protein
+       classification", Pacific Symposium on Biocomputing 2002.
 
     Examples
     --------
@@ -259,8 +259,8 @@ class Mismatch(StringKernel):
 
     References
     ----------
-    .. [1] Leslie, Eskin, Cohen, Weston & Noble (2004), Mismatch string kernels for discriminative
-       protein classification.
+    .. [1] C. Leslie, E. Eskin, A. Cohen, J. Weston, W. Noble, "Mismatch string kernels for
+       discriminative protein classification", Bioinformatics 20, 2004.
 
     Examples
     --------

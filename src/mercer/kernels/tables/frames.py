@@ -27,9 +27,9 @@ _TEXT = ("str", "string", "String")
 #: numbers in their range that such values make up.
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index)$|[a-z]I[dD]$", re.IGNORECASE)
 _FEWEST, _DENSE = 20, 0.3
-#: Most columns of a data frame that are looked at one by one.
+#: Largest number of columns of a data frame that are examined one by one.
 _FEW = 4
-#: Rows in which the numbers of an identifier differ, before all rows are looked at.
+#: Rows in which the numbers of an identifier must differ before all rows are examined.
 _FIRST = 50
 
 
@@ -310,7 +310,7 @@ def _take(X: Any, places: list[int]) -> Any:
     """Some columns, as a data frame or array."""
     if not is_frame(X):
         return take_columns(X.tocsr() if sparse.issparse(X) else X, places)
-    # Of pandas, positions take a fifth of the time of names.
+    # In pandas, selection by position takes a fifth of the time of selection by name.
     return X.take(places, axis=1) if hasattr(X, "iloc") else X[:, places]
 
 

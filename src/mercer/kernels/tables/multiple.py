@@ -16,17 +16,20 @@ from sklearn.gaussian_process import kernels as sk
 from mercer._arrays import count, evenly_spread, on_cpu, taken
 from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
-from mercer.kernels.algebra import finite, times
+from mercer.kernels.algebra import times
 from mercer.kernels.base import Kernel, nested_params
+from mercer.kernels.constant import finite
 
 Array = NDArray[np.float64]
-#: Most rows from which weights are learnt, and most different whole numbers that count as classes.
+#: Largest number of rows from which weights are learnt, and of distinct whole numbers that count as
+#: classes.
 _ROWS, _CLASSES = 1000, 50
-#: The same where each point is left out in turn; the ridges tried there, in units of the total variance;
-#: the shares that a step gives to a part; and the variance of the constant, which is left free.
+#: Largest number of rows if each is left out in turn; the ridges tried there, in units of the total
+#: variance; the shares that a step gives to a part; and the variance of the constant, which is left
+#: free.
 _FEW, _RIDGES, _STEP_SHARES, _FREE = 400, 10.0 ** np.arange(-4, 2), (0.1, 0.3, 0.5), 1e3
-#: Steps of the descent on a machine's objective, the least change of a weight that counts, and the least
-#: weight.
+#: Steps of the descent on a machine's objective, the smallest change of a weight that counts, and the
+#: smallest weight.
 _STEPS, _CHANGE, _LEAST = 100, 1e-5, 1e-4
 #: Largest variance of a part, whose inverse is a normal number.
 _MOST_VARIANCE = 1e300
@@ -104,7 +107,7 @@ class MultipleKernel(Kernel):
         return tuple(self.kernels)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters and, if deep, the parts by their numbers, with their parameters."""
+        """Parameters and, if deep, the parts by their indices, with their parameters."""
         found: dict[str, Any] = super().get_params(deep=False)
         for i, part in enumerate(self.kernels if deep else ()):
             found = nested_params(found | {f"{i}": part}, f"{i}", deep)

@@ -24,9 +24,9 @@ from mercer.kernels.tables import frames, preparation
 from mercer.kernels.tables.frames import Block, is_selector
 from mercer.spaces.simplex import with_uniform_rows
 
-#: Rows from which the size of a kernel is learnt, and the least share of it that is not rounding.
+#: Rows from which the size of a kernel is learnt, and the smallest share of it that is not rounding.
 _ROWS, _LEAST = 500, 1e-9
-#: Most columns that a part of a sum is named after.
+#: Largest number of columns in the name of a part of a sum.
 _NAMED = 3
 
 
@@ -313,7 +313,7 @@ class On(Kernel):
         block = Block.of(self.columns, X, "X")
         if count(block.rows) == 0:
             raise ValueError("X holds no rows; at least one is needed")
-        if self.prepare == "auto":  # else the columns were looked at
+        if self.prepare == "auto":  # otherwise the columns have been examined
             self._refuse_identifiers(block)
         learnt = copy.copy(self)
         learnt.columns = block.keys[0] if block.single else block.keys
@@ -461,14 +461,14 @@ def _takes_zeros(kernel: Any, row: Any) -> bool:
 
 
 def _size_and_variance(kernel: Any, points: Any) -> tuple[float, float]:
-    """The mean of k(x, x), and what it exceeds that of k(x, y) by, over pairs of some of the points."""
+    """The mean of k(x, x), and its excess over the mean of k(x, y), for pairs of some of the points."""
     some = evenly_spread(count(points), _ROWS)
-    with warnings.catch_warnings():  # of empty rows, which the Gram matrix names by their own numbers
+    with warnings.catch_warnings():  # about empty rows, named by their positions among these
         warnings.filterwarnings("ignore", message=".* taken as uniform")
         try:
             K = np.asarray(on_cpu(kernel(taken(points, some))), dtype=float)
         except ValueError:
-            kernel.diag(points)  # names the row by its place among all
+            kernel.diag(points)  # names the row by its position among all
             raise
     diagonal, pairs = float(np.trace(K)), max(len(some) * (len(some) - 1), 1)
     mean = diagonal / len(some)

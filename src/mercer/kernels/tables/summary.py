@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.tables.multiple import MultipleKernel
 from mercer.kernels.tables.on import On
 
-#: Parts of a sum that are named, and the least share of one.
+#: Number of parts of a sum that are named, and the smallest share of one.
 _NAMED, _LEAST = 3, 0.005
 
 

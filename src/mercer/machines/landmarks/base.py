@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ from mercer._validation import check_labels, check_positive, is_whole, refuse_co
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels.base import Kernel
 from mercer.kernels.scale import Unreachable
-from mercer.machines.certificate import NO_CERTIFICATE, Certificate, DualObjective, SampledSum
+from mercer.machines.certificate import Certificate, DualObjective, SampledSum
 from mercer.machines.landmarks.features import (
     LandmarkFeatures,
     Sample,
@@ -40,12 +41,12 @@ from mercer.rows.statistics import Statistics, collect, weights_of
 
 #: Rows among which landmarks are chosen: this many per landmark, and at least this many.
 _PER_LANDMARK, _LEAST = 10, 10_000
-#: Relative rounding of the part of k(x, x) that is left out.
+#: Relative rounding error of the part of k(x, x) that is left out.
 _ROUNDING = 1e-14
 #: With "auto": first and last number of landmarks, and the relative improvement required of a
 #: doubling.
 _FIRST, _LAST, _PAYS = 250, 4000, 0.01
-#: Least alpha, whose inverse has a square.
+#: Smallest alpha; the square of its inverse must not overflow.
 _LEAST_ALPHA = 1e-100
 
 
@@ -73,10 +74,10 @@ class LandmarkMachine(BaseEstimator, ABC):
         Parameters
         ----------
         X : points of any kind that the kernel takes, or blocks
-            Arrays, tensors, memory maps, sparse matrices, data frames and lists.  Blocks are an
-            iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
-            :class:`~mercer.rows.ParquetBlocks`.  Of Dask arrays and data frames each partition is
-            summed up where it is, and tensors on their device.
+            Arrays, tensors, memory maps, sparse matrices, data frames and lists.  Blocks are an iterable
+            of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
+            :class:`~mercer.rows.ParquetBlocks`.  Partitions of Dask arrays and data frames are summed
+            where they are, and tensors on their device.
         y : array of shape (m,), or (m, q) for a regression of several outputs
         sample_weight : array of shape (m,), optional
         checkpoint : path, optional
@@ -261,16 +262,16 @@ class LandmarkMachine(BaseEstimator, ABC):
         self._safe = self._certify(dual.certificate("safe", left_out)).lower
 
     def _certify(self, found: Certificate) -> Certificate:
-        self.objective_, self.certificate_ = found.upper, str(found)
-        self.bounds_ = found.lower, found.upper
         if self._indefinite:
-            self.certificate_ = NO_CERTIFICATE
+            found = replace(found, lower=math.nan)
             warnings.warn(
                 f"the Gram matrix of {self.kernel_!r} has negative eigenvalues: nothing certifies what "
                 "more landmarks would improve",
                 IndefiniteKernelWarning,
                 stacklevel=5,
             )
+        self.objective_, self.certificate_ = found.upper, str(found)
+        self.bounds_ = found.lower, found.upper
         return found
 
     def certify(
@@ -289,8 +290,8 @@ class LandmarkMachine(BaseEstimator, ABC):
         X, y, sample_weight
             What the machine was fitted to.
         grade : "sampled" or "exact"
-            From products with the kernel matrix at a sample of rows, with 95 % confidence; or from one
-            product with the whole kernel matrix, as with a sample of all rows.
+            Take the bound from products with the kernel matrix at a sample of rows, with 95 %
+            confidence; or from one product with the whole kernel matrix, as with a sample of all rows.
         n_rows : int
             Size of the sample, for which rows are drawn with chances in proportion to
             ``|a| sqrt(k(x, x) - khat(x, x))``: up to a common factor, the most that a row can contribute
@@ -299,7 +300,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         Returns
         -------
         Certificate
-            Also in words as ``certificate_``.
+            ``certificate_`` states it in words.
         """
         check_is_fitted(self)
         if grade not in ("sampled", "exact"):

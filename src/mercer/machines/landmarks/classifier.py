@@ -34,9 +34,9 @@ from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.labels import ClassWeightedRows, LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
-#: Most Newton steps on the sample.
+#: Largest number of Newton steps on the sample.
 _STEPS = 100
-#: Least width of the hinge where rows are left out.
+#: Smallest width of the hinge where rows are left out.
 _CALIBRATION = 0.1
 
 
@@ -311,9 +311,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         """Probabilities of the classes, shape (m, q).
 
         For logistic loss they are those of the model.  For other losses they are a sigmoid of decision
-        values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
-        Newton step for hinge losses.  Of a row of weight two one half is left out, as if it were two
-        equal rows; if weights are not whole numbers, all of it.  Probabilities of several classes are
+        values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one Newton
+        step for hinge losses.  Half of a row of weight two is left out, as if it were two equal rows; if
+        weights are not whole numbers, all of it is left out.  Probabilities of several classes are
         divided by their sum.  Near the boundary the most probable class may differ from the predicted
         one.
         """

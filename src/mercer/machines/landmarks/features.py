@@ -177,8 +177,8 @@ def choose_landmarks(
     Returns
     -------
     F, pivots
-        Features of all rows, and numbers of the landmarks; the features of these are the Cholesky factor
-        of their kernel matrix.
+        Features of all rows, and indices of the landmarks, whose features are the Cholesky factor of
+        their kernel matrix.
     """
     points = Points(kernel, sample.X)
     diagonal = points.diagonal()

@@ -33,7 +33,7 @@ class NewtonState:
     origin : array of shape (M + 1, q)
         Where the last step came from.
     width : array of shape (q,)
-        Of the loss.
+        Width of the loss.
     open_outputs : array of shape (q,)
         Whether the gap of an output is still too large.
     passes : int
@@ -90,7 +90,7 @@ def minimise(
     tol : float
         Largest relative duality gap.
     max_iter : int
-        Most passes.
+        Largest number of passes.
     sharpen : bool
         Whether to go on from the minimum of a loss that is smoothed to that of the loss itself.
     """
@@ -151,7 +151,7 @@ def _newton_step(
 
 
 def solved(A: Array, right: Array) -> Array:
-    """``A^-1 right``; of least length if A is singular, as where no row is near its margin."""
+    """``A^-1 right``; the shortest solution if A is singular, as where no row is near its margin."""
     try:
         return np.asarray(cho_solve(cho_factor(A, check_finite=False), right), dtype=float)
     except LinAlgError:

@@ -69,7 +69,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     objective_ : float
         The objective U, summed over outputs.
     bounds_ : tuple of float
-        Bounds on the objective with all rows as landmarks.
+        Bounds on the objective with all rows as landmarks; the lower one is NaN if the Gram matrix has
+        negative eigenvalues.
     certificate_ : str
         A bound on what more landmarks would improve.
     statistics_ : Statistics
@@ -77,9 +78,10 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
 
     References
     ----------
-    Chen, Epperly, Tropp and Webber, "Randomly pivoted Cholesky", 2024.
-    Epperly, Tropp and Webber, "Embrace rejection", 2024.
-    Rudi, Carratino and Rosasco, "Falkon: an optimal large scale kernel method", 2017.
+    .. [1] Y. Chen, E. Epperly, J. Tropp, R. Webber, "Randomly pivoted Cholesky", 2024.
+    .. [2] E. Epperly, J. Tropp, R. Webber, "Embrace rejection", 2024.
+    .. [3] A. Rudi, L. Carratino, L. Rosasco, "Falkon: an optimal large scale kernel method", NeurIPS
+       2017.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from mercer.machines.program import Array
 from mercer.rows.statistics import Statistics
 
 _EPS, _TINY = float(np.finfo(float).eps), 1e-300
-#: Logarithm of the least alpha that is tried, relative to the largest eigenvalue, and number of
+#: Logarithm of the smallest alpha that is tried, relative to the largest eigenvalue, and number of
 #: trials.
 _LEAST, _TRIED = -12, 79
 
@@ -104,7 +104,7 @@ class RidgeSums:
         top = max(float(values[-1]), _EPS**0.5 * common, _TINY)
         phi, y = (phi - self.means[0]) @ vectors, y - self.means[1]
         w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
-        # Of equally good values the largest is taken.
+        # The largest of equally good values is taken.
         alphas = np.geomspace(10 * top, 10.0**_LEAST * max(top, common), _TRIED)
         inverse, squares = 1 / (values[:, None] + alphas), float(self.squares.sum())
         explained = (linear**2).sum(axis=1) @ (inverse * (2 - values[:, None] * inverse))

@@ -18,21 +18,22 @@ USED = ("number", "counts", "category", "text", "string", "date", "coordinate")
 LEFT_OUT = ("identifier", "constant", "other")
 #: Kinds that a user may give to a column.
 GIVEN = (*USED, "identifier")
-#: Fewest columns that make a block of counts, and the least share of zeros among them and in each.
+#: Smallest number of columns in a block of counts, and the smallest share of zeros among them and in
+#: each.
 _BLOCK, _ZEROS, _SOME_ZEROS = 8, 0.5, 0.2
-#: Columns of a block from which on whole numbers between them belong to it, zero or not.
+#: Number of columns of a block from which whole numbers between them belong to it, zero or not.
 _LARGE_BLOCK = 30
-#: A text has at least so many words on average; labels differ in at most this share of the rows.
+#: A text has at least this many words on average; labels differ in at most this share of the rows.
 _WORDS, _REPEATED = 3.0, 0.5
 #: Labels that differ in more than this share of the rows name the rows.
 _UNIQUE = 0.9
-#: A string of letters has at least so many of them in half of the rows.
+#: A string of letters has at least this many of them in half of the rows.
 _LETTERS = 8
-#: More different values than most columns of labels have.
+#: Larger than the number of distinct values in most columns of labels.
 _MANY = 20
-#: Values that are looked at to tell text, strings and dates.
+#: Number of values examined to tell text, strings and dates apart.
 _LOOKED_AT = 1000
-#: Rows whose numbers must differ before all rows are looked at.
+#: Rows whose numbers must differ before all rows are examined.
 _FIRST = 50
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?")
 _PLACES = {

@@ -289,7 +289,7 @@ def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
 
 
 def taken_as(used: list[Column]) -> str:
-    """Numbers of columns of each kind, in words."""
+    """How many columns there are of each kind, in words."""
     counts: dict[str, int] = {}
     for column in used:
         counts[column.kind] = counts.get(column.kind, 0) + 1

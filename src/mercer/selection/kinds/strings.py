@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,19 @@ import numpy as np
 from mercer.datasets import Table, read_strings
 from mercer.kernels import FullSpectrum, GappySubsequence, Kernel, Spectrum, WeightedDegree
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind, depth, first_of, points_of
-from mercer.selection.scales import Template
+from mercer.selection.scales import Index, Template
 from mercer.spaces.sequences import encode
 
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
+#: Kernels are normalised, except for aligned strings, which all have the same norm.
+_UNIT = {"normalized": True}
 #: Lengths of substrings of the spectrum kernels.
 SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
 #: Largest squared number of characters for which subsequences with gaps are affordable.
 _GAPPY_LIMIT = 3e9
-#: Words of a text, on average over at most so many strings.
+#: Words of a text, on average over at most this many strings.
 _WORDS, _LOOKED_AT = 3.0, 1000
 _OF_WORDS = "letters are compared; to compare words, give a data frame with a column of texts (--words)"
 #: Number of characters of a string that a report shows.
@@ -46,54 +49,24 @@ class Strings(Kind):
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
         lengths = encode(X)[0].lengths
         shortest, longest = int(lengths.min()), int(lengths.max())
-        unit = {"normalized": True}
-        # A shorter string has no such substrings, and its row could not be normalised.
-        pure = [length for length in SUBSTRING_GRID if length <= shortest]
-        families: dict[str, list[Kernel]] = {
-            "letter counts": [Spectrum(1, **unit)],
-            "spectrum": [Spectrum(length, **unit) for length in (*pure, (1, 2), (1, 3), (1, 4))],
-        }
-        notes = [_OF_WORDS] if _has_words(points_of(X)) else []
-        wanted = [length for length in SUBSTRING_GRID if length <= longest]
-        if wanted and shortest < wanted[-1]:
-            short = int((lengths < wanted[-1]).sum())
-            notes.append(
-                f"substrings longer than {shortest} were left out, except for ranges from 1: {short} of "
-                f"{len(lengths)} strings are shorter than {wanted[-1]} (row {lengths.argmin()} has "
-                f"length {shortest}); drop such strings to compare them"
-            )
-        if shortest == longest:
-            families["weighted degree"] = [WeightedDegree(degree) for degree in (2, 4, 8, 16, 24)]
-        else:
-            usual = int(np.bincount(lengths).argmax())
-            notes.append(
-                f"weighted degree was left out: it needs strings of one length, and "
-                f"{int((lengths != usual).sum())} of {len(lengths)} are not of length {usual} "
-                f"(the first is row {int((lengths != usual).argmax())})"
-            )
+        spectra, no_spectra = _spectra(lengths)
+        aligned, no_aligned = _aligned(lengths)
+        gappy, no_gappy = _gappy(lengths)
         # The slowest last: a suffix automaton for each string, and dynamic programs for all pairs.
-        families["full spectrum"] = [FullSpectrum(decay, **unit) for decay in (0.25, 0.5, 0.75, 1.0)]
-        if shortest < 2:
-            notes.append(
-                f"subsequences with gaps were left out: row {lengths.argmin()} has length 1 and none"
-            )
-        elif lengths.sum() ** 2.0 > _GAPPY_LIMIT:
-            notes.append(
-                f"subsequences with gaps were left out: {lengths.sum()} letters are too many for them "
-                f"(their cost is quadratic; the limit is {int(_GAPPY_LIMIT**0.5)})"
-            )
-        else:
-            families["subsequences with gaps"] = [
-                GappySubsequence(length, decay, **unit)
-                for length in (2, 3)
-                if length <= shortest
-                for decay in (0.3, 0.6)
-            ]
+        families: dict[str, list[Kernel]] = {
+            "letter counts": [Spectrum(1, **_UNIT)],
+            "spectrum": spectra,
+            "weighted degree": aligned,
+            "full spectrum": [FullSpectrum(decay, **_UNIT) for decay in (0.25, 0.5, 0.75, 1.0)],
+            "subsequences with gaps": gappy,
+        }
+        templates = {name: [Template(kernel) for kernel in own] for name, own in families.items() if own}
+        of_words = _OF_WORDS if _has_words(points_of(X)) else ""
+        notes = tuple(note for note in (of_words, no_spectra, no_aligned, no_gappy) if note)
         facts = f"length {shortest}" if shortest == longest else f"lengths {shortest} to {longest}"
-        templates = {name: [Template(kernel) for kernel in own] for name, own in families.items()}
         return Candidates(
             self, "strings", facts, X, len(lengths), templates, ("letter counts",), "letter-count",
-            "string", notes=tuple(notes),
+            "string", notes=notes,
         )  # fmt: skip
 
     def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
@@ -112,6 +85,48 @@ class Strings(Kind):
         if text not in frame.columns:
             raise ValueError(f"X has no column {text!r}, which the model needs")
         return frame[text].to_numpy().tolist()
+
+
+def _spectra(lengths: Index) -> tuple[list[Kernel], str]:
+    """Spectrum kernels of the lengths that all strings have, and a note on those left out."""
+    shortest, longest = lengths.min(), lengths.max()
+    # A shorter string has no such substrings, and its row could not be normalised.
+    pure = [length for length in SUBSTRING_GRID if length <= shortest]
+    kernels: list[Kernel] = [Spectrum(length, **_UNIT) for length in (*pure, (1, 2), (1, 3), (1, 4))]
+    wanted = [length for length in SUBSTRING_GRID if length <= longest]
+    if not wanted or shortest >= wanted[-1]:
+        return kernels, ""
+    return kernels, (
+        f"substrings longer than {shortest} were left out, except for ranges from 1: "
+        f"{int((lengths < wanted[-1]).sum())} of {len(lengths)} strings are shorter than {wanted[-1]} "
+        f"(row {lengths.argmin()} has length {shortest}); drop such strings to compare them"
+    )
+
+
+def _aligned(lengths: Index) -> tuple[list[Kernel], str]:
+    """Kernels of aligned strings, or a note that says why there are none."""
+    usual = int(np.bincount(lengths).argmax())
+    others = lengths != usual
+    if not others.any():
+        return [WeightedDegree(degree) for degree in (2, 4, 8, 16, 24)], ""
+    return [], (
+        f"weighted degree was left out: it needs strings of one length, and {int(others.sum())} of "
+        f"{len(lengths)} are not of length {usual} (the first is row {int(others.argmax())})"
+    )
+
+
+def _gappy(lengths: Index) -> tuple[list[Kernel], str]:
+    """Kernels of subsequences with gaps, or a note that says why there are none."""
+    shortest = lengths.min()
+    if shortest < 2:
+        return [], f"subsequences with gaps were left out: row {lengths.argmin()} has length 1 and none"
+    if lengths.sum() ** 2.0 > _GAPPY_LIMIT:
+        return [], (
+            f"subsequences with gaps were left out: {lengths.sum()} letters are too many for them "
+            f"(their cost is quadratic; the limit is {int(_GAPPY_LIMIT**0.5)})"
+        )
+    pairs = itertools.product((2, 3), (0.3, 0.6))
+    return [GappySubsequence(n, decay, **_UNIT) for n, decay in pairs if n <= shortest], ""
 
 
 def _tokens(rows: list[Any], first: Any) -> bool:
