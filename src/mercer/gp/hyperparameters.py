@@ -220,8 +220,8 @@ class Evidence:
     def _elsewhere(self) -> list[tuple[Array, float, float]]:
         """Other amplitudes and ranges of the kernel, each with the noise that is best there.
 
-        With the bound at each, and the evidence of the features alone.  Ranges are around the kernel's own:
-        on its way to noise a search may leave them far behind.
+        With the bound at each, and the evidence of the features alone.  Ranges are around those of the
+        kernel itself, which a search may leave far behind on its way to noise.
         """
         low, high = self.kernel.bounds.reshape(-1, 2).T
         ranges = np.clip(self.kernel.theta + np.log(_FACTORS)[:, None], low, high)
