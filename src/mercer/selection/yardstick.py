@@ -115,9 +115,9 @@ def measured(
         model.fit(X.iloc[train], target.y[train])
         scores.append(scorer(model, X.iloc[test], target.y[test]))
         report(len(scores), len(outer))
-    train, test = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
+    fitted, tested = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
     seconds = time.perf_counter() - start
-    return Yardstick(YARDSTICK, metric, np.array(scores), float(test / train), seconds)
+    return Yardstick(YARDSTICK, metric, np.array(scores), float(tested / fitted), seconds)
 
 
 def _texts(frame: Any) -> Any:
