@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeCV
 
-from mercer.gp import SphericalGPRegressor
+from mercer.gp import SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.kernels import ArcCosine, Heat, Matern
 from mercer.spaces import Simplex, Sphere
 
@@ -23,6 +23,19 @@ def test_many_columns_are_not_taken_for_noise(law, columns: int) -> None:
     kernel = law(Simplex()) if law is Heat else law(Simplex(), nu=1.5)
     model = SphericalGPRegressor(kernel).fit(counts[:200], y[:200])
     assert model.score(counts[200:], y[200:]) > 0.75
+
+
+@pytest.mark.parametrize("columns", [60, 800])
+@pytest.mark.parametrize("law", [Heat, Matern], ids=["Heat", "Matern"])
+def test_counts_of_many_columns_are_not_taken_for_noise(law, columns: int) -> None:
+    """The first guess of the rates led to a constant, and then to noise alone; linear rates have 0.3."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(columns, 0.3), size=2)
+    kind = rng.integers(2, size=600)
+    rows = sparse.csr_array(rng.poisson(60 * topics[kind] + 40 * topics.mean(axis=0)).astype(float))
+    y = rng.poisson(np.exp(kind + 0.5))
+    model = SphericalGPPoissonRegressor(law(Simplex())).fit(rows[:450], y[:450])
+    assert model.score(rows[450:], y[450:]) > 0.3
 
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])

@@ -255,6 +255,18 @@ def test_short_times_are_sampled_and_very_short_ones_too() -> None:
             PosteriorHeat(t=t, method="series")(SHORT)
 
 
+def test_ranges_in_many_columns_need_no_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step too far took minutes: samples have a quantile for every column."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.poisson(0.005, size=(20, 20_000)))
+    monkeypatch.setattr(PosteriorHeat, "sampled_gram", None)
+    K = PosteriorHeat().scaled_to(X, 0.9)(X)
+    root = np.sqrt(K.diagonal())
+    assert np.median((K / np.outer(root, root))[np.triu_indices(20, 1)]) == pytest.approx(0.9, abs=1e-3)
+    with pytest.raises(ValueError, match="median similarity stays between"):
+        PosteriorHeat().scaled_to(X, 1e-6)
+
+
 def test_rows_without_counts_have_the_prior() -> None:
     X = np.array([[0, 0, 0], [3, 0, 1], [0, 0, 0]])
     cosine = PosteriorHeat(t=20.0, alpha=0.7)  # all but the first two terms have vanished

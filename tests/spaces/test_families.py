@@ -6,6 +6,7 @@ import torch
 
 from mercer.kernels import Parametrix
 from mercer.spaces import ExponentialFamily, NormalFamily, Simplex
+from mercer.special import geodesics
 from tests.helpers.catalogue import trinomial
 
 
@@ -162,3 +163,21 @@ def test_refusals() -> None:
 
     with pytest.raises(ValueError, match="no shortest path was found between"):
         ExponentialFamily(ring).distances([[-2.0, 0.0]], [[2.0, 0.0]])
+    with pytest.raises(ValueError, match="second derivative of its log-partition function is not"):
+        ExponentialFamily(lambda theta: theta.abs().sum()).check([[0.5, 1.0]])
+
+
+def test_pairs_that_are_lost_are_found_before_the_others_are_tried(monkeypatch) -> None:
+    """All pairs were tried first, for up to a minute."""
+    tried = []
+    energies = geodesics._energies
+
+    def watched(metric, a, b, even):
+        tried.append(len(a))
+        return energies(metric, a, b, even)
+
+    monkeypatch.setattr(geodesics, "_energies", watched)
+    theta = np.random.default_rng(0).normal(scale=100.0, size=(20, 2))
+    with pytest.raises(ValueError, match="no shortest path was found between"):
+        ExponentialFamily(poisson).distances(theta)
+    assert sum(tried) <= 2 * 16

@@ -211,8 +211,9 @@ class SphericalFeatures(Features):
     def fingerprint(self) -> str:
         inputs = self.inputs
         parts = (inputs.space, inputs.bias, inputs.mean, inputs.scale, self.power, *self._identity)
-        shown = [p.tobytes().hex() if isinstance(p, np.ndarray) else repr(p) for p in parts]
-        return hashlib.sha256(";".join(shown).encode()).hexdigest()
+        # Each step of a search for inducing points asks; with 20 000 columns they take megabytes.
+        shown = [_digest(p.tobytes()) if isinstance(p, np.ndarray) else repr(p) for p in parts]
+        return _digest(";".join(shown).encode())
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,3 +278,7 @@ class HarmonicFeatures(SphericalFeatures):
     @property
     def _identity(self) -> tuple[Any, ...]:
         return (self.harmonics,)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -53,7 +53,8 @@ class Evidence:
     rest : array of shape (R,)
         Sums over rows of the functions that the features leave out; see :class:`PriorWeights`.
     kernel : Kernel
-        Its own values of the hyperparameters matter for the range of the amplitude alone.
+        Its own values of the hyperparameters matter for the range of the amplitude, and where noise
+        alone was found.
     fixed_noise : bool
         The noise is one, and theta does not name it.
     alone : bool
@@ -164,7 +165,7 @@ class Evidence:
             return self, theta
         alone = replace(self, alone=True)
         with blas_in_one_thread():
-            others = self._elsewhere(start) if flat else [(theta, value, value)]
+            others = self._elsewhere() if flat else [(theta, value, value)]
             found, evidence = alone._climbed(max(others, key=itemgetter(2))[0], max_iter)
             if evidence < value + _SURE:  # it is above the bound everywhere
                 return self, theta
@@ -212,17 +213,18 @@ class Evidence:
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
             if insist and self.is_noise(best):
-                other = max(self._elsewhere(start), key=itemgetter(1))[0]
+                other = max(self._elsewhere(), key=itemgetter(1))[0]
                 best, value = max((best, value), self._climb(other, max_iter), key=itemgetter(1))
             return self._polished(best, value)
 
-    def _elsewhere(self, start: Array) -> list[tuple[Array, float, float]]:
+    def _elsewhere(self) -> list[tuple[Array, float, float]]:
         """Other amplitudes and ranges of the kernel, each with the best noise.
 
-        They come with the bound and the evidence of the features alone.
+        They come with the bound and the evidence of the features alone.  Ranges are around those of the
+        kernel itself, which a search may leave far behind on its way to noise.
         """
         low, high = self.kernel.bounds.reshape(-1, 2).T
-        ranges = np.clip(start[len(start) - len(low) :] + np.log(_FACTORS)[:, None], low, high)
+        ranges = np.clip(self.kernel.theta + np.log(_FACTORS)[:, None], low, high)
         found = []
         amplitudes = np.log(_RATIOS) - math.log(self._variance)
         for amplitude, of_kernel in itertools.product(amplitudes, np.unique(ranges, axis=0)):

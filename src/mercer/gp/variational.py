@@ -148,8 +148,10 @@ class Ascent:
 
     def _improved(self, sites: Sites, theta: Array) -> Latent:
         if self._optimize:
+            # A first guess can lead to noise alone, whose sites may know better.
             rng = np.random.default_rng(0)  # no restarts, no random numbers
-            theta, _ = self._evidence(sites).maximise(theta, 0, rng, _FEW, insist=False)
+            found, theta = self._evidence(sites).search(theta, 0, rng, _FEW)
+            self.alone = found.alone
         return self._latent(sites, theta)
 
     def _evidence(self, sites: Sites) -> Evidence:

@@ -38,7 +38,7 @@ from mercer.selection.nested import NestedScores
 from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.target import Target, check_metric, landmark_size, read_target
-from mercer.selection.yardstick import measured
+from mercer.selection.yardstick import YARDSTICK, measured
 from mercer.spaces import Graph
 
 Array = NDArray[np.float64]
@@ -201,7 +201,9 @@ def compare(
             np.zeros(len(target.y)), target.y, target.groups
         )
     ]
-    contest = _Contest(data, target, search, outer, _Meter(data.families, len(outer), progress))
+    several = len({column.kind for column in data.used}) > 1 and is_frame(data.X) and kernels is None
+    meter = _Meter(data.families, len(outer), progress, several)
+    contest = _Contest(data, target, search, outer, meter)
     scores: list[KernelScore] = []
     unfinished: tuple[str, ...] = ()
     for name, members in data.families.items():
@@ -215,9 +217,12 @@ def compare(
         if finished is not None:
             finished(scores[-1])
     yardstick = None
-    kinds = {column.kind for column in data.used}
-    if len(kinds) > 1 and is_frame(data.X) and kernels is None and not unfinished:
-        yardstick = measured(data.X, data.used, target, metric, outer)
+    if several and not unfinished:
+        report = meter.watch(YARDSTICK, 0.0, 1.0)
+        try:
+            yardstick = measured(data.X, data.used, target, metric, outer, report)
+        except KeyboardInterrupt:
+            unfinished = (YARDSTICK,)
     # Among equal scores, kernels that are not positive semidefinite come last.
     scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
     return Comparison(
@@ -271,7 +276,11 @@ class _Meter:
     """Progress of all families in one count."""
 
     def __init__(
-        self, families: dict[str, list[Template]], folds: int, callback: Progress | None
+        self,
+        families: dict[str, list[Template]],
+        folds: int,
+        callback: Progress | None,
+        yardstick: bool,
     ) -> None:
         fits = INNER_FOLDS * (folds + 1) * len(C_GRID)
         # A kernel of several parts takes as long as all of them.
@@ -282,6 +291,8 @@ class _Meter:
             for name, members in families.items()
         }
         self._shares = {name: fits * count + 2 * folds for name, count in cells.items()}
+        if yardstick:  # as long as a family
+            self._shares[YARDSTICK] = sum(self._shares.values()) // len(self._shares)
         self._callback = callback
         self._before, self._last = 0, -1
         self._advance(0)  # the total is known before the first fit is done

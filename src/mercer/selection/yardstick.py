@@ -17,6 +17,7 @@ from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
+from mercer._progress import Report
 from mercer.selection.fits import Split
 from mercer.selection.kinds.columns import Column
 from mercer.selection.significance import corrected_interval, cut_off
@@ -27,6 +28,9 @@ from mercer.selection.target import Target
 _WORDS, _LABELS = 100, 250
 #: A leaf has at least this many rows or, in small tables, one in this many of all rows.
 _LEAF, _SHARE = 20, 50
+#: Most bins of scikit-learn's trees.
+_BINS = 255
+YARDSTICK = "gradient boosting"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +54,10 @@ class Yardstick:
         return cut_off(corrected_interval(self.scores, self.overlap), self.metric)
 
 
-def boosting(columns: Sequence[Column], target: Target, metric: str) -> Pipeline:
+def boosting(X: Any, columns: Sequence[Column], target: Target, metric: str) -> Pipeline:
     """Histogram gradient boosting with scikit-learn's settings, and smaller leaves for few rows.
+
+    There are no more bins than values, which changes nothing: bins take time even if they are empty.
 
     Labels are categories, dates days and hours, texts the tf-idf of their 100 most frequent words, and
     strings that of their 100 most frequent substrings of one to three letters.
@@ -77,7 +83,7 @@ def boosting(columns: Sequence[Column], target: Target, metric: str) -> Pipeline
     leaf = min(_LEAF, max(2, len(target.y) // _SHARE))
     settings = {
         "categorical_features": list(range(len(own.get("category", [])))) or None,
-        "min_samples_leaf": leaf, "random_state": 0,
+        "min_samples_leaf": leaf, "max_bins": _bins(X, columns), "random_state": 0,
     }  # fmt: skip
     if target.task == "regression":
         machine: Any = HistGradientBoostingRegressor(**settings)
@@ -87,19 +93,32 @@ def boosting(columns: Sequence[Column], target: Target, metric: str) -> Pipeline
     return make_pipeline(ColumnTransformer(parts, sparse_threshold=0.0), machine)
 
 
-def measured(
-    X: Any, columns: Sequence[Column], target: Target, metric: str, outer: list[Split]
-) -> Yardstick:
-    """Score gradient boosting on outer folds; with nothing to choose, it needs no inner ones."""
-    start, scorer = time.perf_counter(), get_scorer(metric)
-    model = boosting(columns, target, metric)
-    scores = [
-        scorer(model.fit(X.iloc[train], target.y[train]), X.iloc[test], target.y[test])
-        for train, test in outer
+def _bins(X: Any, columns: Sequence[Column]) -> int:
+    """As many bins as a column can have values, within what trees allow."""
+    plain = {"category", "number", "counts", "coordinate"}
+    values = [
+        X[column.name].nunique(dropna=False) if column.kind in plain else len(X) for column in columns
     ]
-    train, test = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
+    return min(max(2, *values), _BINS)
+
+
+def measured(
+    X: Any, columns: Sequence[Column], target: Target, metric: str, outer: list[Split], report: Report
+) -> Yardstick:
+    """Score gradient boosting on outer folds; with nothing to choose, it needs no inner ones.
+
+    ``report`` takes the number of folds that are done and of all folds.
+    """
+    start, scorer = time.perf_counter(), get_scorer(metric)
+    model = boosting(X, columns, target, metric)
+    scores = []
+    for train, test in outer:
+        model.fit(X.iloc[train], target.y[train])
+        scores.append(scorer(model, X.iloc[test], target.y[test]))
+        report(len(scores), len(outer))
+    fitted, tested = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
     seconds = time.perf_counter() - start
-    return Yardstick("gradient boosting", metric, np.array(scores), float(test / train), seconds)
+    return Yardstick(YARDSTICK, metric, np.array(scores), float(tested / fitted), seconds)
 
 
 def _texts(frame: Any) -> Any:

@@ -164,7 +164,7 @@ class ExponentialFamily(RadialSpace):
         from torch.func import jacrev, vmap
 
         points = torch.tensor(X, dtype=torch.float64)
-        return np.asarray(vmap(jacrev(self._value))(points).detach().numpy())
+        return np.asarray(vmap(jacrev(self._value))(points).detach().numpy(force=True))
 
     def _derivatives(self, X: Array, orders: int = 2) -> Metric:
         """The metric and its derivatives up to an order."""
@@ -172,10 +172,10 @@ class ExponentialFamily(RadialSpace):
         from torch.func import jacrev, vmap
 
         points = torch.tensor(X, dtype=torch.float64)
-        outside = ~np.isfinite(vmap(self._value)(points).detach().numpy())
+        outside = ~np.isfinite(vmap(self._value)(points).detach().numpy(force=True))
         found, function = [], jacrev(jacrev(self._value))
         for _ in range(orders + 1):
-            found.append(vmap(function)(points).detach().numpy())
+            found.append(vmap(function)(points).detach().numpy(force=True))
             function = jacrev(function)
         found[0][outside] = np.nan  # derivatives may be finite there: that of a logarithm is
         return Metric(*found, *[np.empty(0)] * (2 - orders))

@@ -22,7 +22,7 @@ from mercer._arrays import Array
 
 #: Numbers of polynomials that are tried, and how many are enough for Newton's method to settle.
 _SIZES, _ENOUGH = (6, 12, 24, 48, 96), 12
-#: Pairs for which another pace is tried at a time.
+#: Pairs that are tried first, and pairs for which another pace is tried at a time.
 _BATCH = 16
 #: Relative change of a squared length by twice as many polynomials that is small enough: paths converge
 #: geometrically, so that the error that is left is of the order of its square.
@@ -122,7 +122,24 @@ def _integrals(metric: MetricFunction, a: Array, b: Array, potential: Callable[[
 
 
 def _shortest(metric: MetricFunction, a: Array, b: Array) -> Array:
-    """Lengths in several dimensions."""
+    """Lengths in several dimensions.
+
+    The farthest pairs come first: if any are lost, they are, and the others need not be tried.
+    """
+    found = np.zeros(len(a))
+    order = np.argsort(-((b - a) ** 2).sum(axis=1), kind="stable")
+    for part in (order[:_BATCH], order[_BATCH:]):
+        if not part.size:
+            continue
+        try:
+            found[part] = _at_either_pace(metric, a[part], b[part])
+        except NoGeodesic as error:
+            raise NoGeodesic(part[error.pairs]) from None
+    return found
+
+
+def _at_either_pace(metric: MetricFunction, a: Array, b: Array) -> Array:
+    """Lengths at an even pace, and where this fails at that of the straight path."""
     found = np.sqrt(_energies(metric, a, b, even=True))
     left = np.flatnonzero(np.isnan(found))
     for start in range(0, len(left), _BATCH):  # the first that is lost ends the search

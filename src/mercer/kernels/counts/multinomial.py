@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,8 @@ _MAX_MAGNIFICATION = 1e4
 _MOST_COLUMNS = 1_000_000
 #: Rows from which the range is learnt, times the square root of the number of columns.
 _RANGE_COST = 1600
+#: Most columns for which samples help to find a range; a Gram matrix of them takes minutes with more.
+_SAMPLED_COLUMNS = 5000
 #: Relative distance of row sums from 1 or 100 within which rows are taken for proportions.
 _EQUAL = 1e-6
 
@@ -131,7 +133,11 @@ class MultinomialPosterior(DiffusionTime, PosteriorKernel):
         # The cost of a pair grows with the number of columns.
         counts = check_counts(self, on_cpu(X), None)[0]
         most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
-        return super().pair_similarities(counts, min(max_rows, most), rng)
+        similarities, points = super().pair_similarities(counts, min(max_rows, most), rng)
+        n = int(counts.shape[1])
+        if n <= _SAMPLED_COLUMNS or self.method != "auto" or not self.is_exact(n):
+            return similarities, points
+        return lambda kernel: similarities(replace(kernel, method="series")), points
 
     def _gram(self, P: Any, Q: Any) -> Any:
         return self._average(P, Q)
