@@ -83,7 +83,7 @@ def assert_derivatives(name: str, result, other: bool, m: int, dtype=torch.float
     def function(A, B, G, v, t):
         return result(KERNELS[name](t), A, B if other else None, G, v)
 
-    tensors = inputs(m, 30 if other else m, dtype)
+    tensors = inputs(m, 15 if other else m, dtype)
     value, found = by_fused_kernels(function, *tensors)
     exact, expected = by_operations(function, *tensors)
     double = dtype == torch.float64
@@ -95,14 +95,15 @@ def assert_derivatives(name: str, result, other: bool, m: int, dtype=torch.float
 @pytest.mark.parametrize("result", [weighted_sum, matvec])
 @pytest.mark.parametrize("other", [True, False], ids=["cross", "symmetric"])
 def test_derivatives(name: str, result, other: bool) -> None:
-    assert_derivatives(name, result, other, m=40)
+    assert_derivatives(name, result, other, m=20)
 
 
-@pytest.mark.parametrize("name", ["hyperbolic", "torus", "sum of products"])
-@pytest.mark.parametrize("other", [True, False], ids=["cross", "symmetric"])
+@pytest.mark.parametrize(
+    ("name", "other"), [("hyperbolic", False), ("torus", True), ("sum of products", False)]
+)
 def test_derivatives_of_gram_matrices_in_strips(name: str, other: bool, monkeypatch) -> None:
     monkeypatch.setattr(launch, "STRIP", 2**8)
-    assert_derivatives(name, gram, other, m=140)
+    assert_derivatives(name, gram, other, m=130)
 
 
 @pytest.mark.parametrize("name", ["Gaussian", "normals", "sum of products"])
@@ -122,13 +123,12 @@ class _Largest(TorchDispatchMode):
         return found
 
 
-@pytest.mark.parametrize("name", ["torus", "sum of products"])
-def test_derivatives_make_no_square_array(name: str, monkeypatch) -> None:
+def test_derivatives_make_no_square_array(monkeypatch) -> None:
     monkeypatch.setattr(launch, "STRIP", 2**8)
     A, _, _, _, t = inputs(140, 2)
     v = tensor(np.ones(140), grad=True)
     with _Largest() as largest:
-        KERNELS[name](t).matvec(A, A, v).sum().backward()
+        KERNELS["of a torus and a plane"](t).matvec(A, A, v).sum().backward()
     assert all(part.grad is not None for part in (A, t, v))
     assert 128 * 140 <= largest.size < 140 * 140
 

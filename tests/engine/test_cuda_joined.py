@@ -62,10 +62,14 @@ def test_overflow_is_refused() -> None:
     huge = tensor(np.full((3, 9), 1e30), torch.float32)
     with pytest.raises(ValueError, match="overflow"):
         (Linear() * Linear() * Linear() + 1.0)(huge)
+    with pytest.raises(ValueError, match="overflow"):
+        (Linear() * Linear() * Linear() + 1.0).weighted_sum(huge, None, np.ones((3, 3)))
     large = tensor(np.full((3, 9), 1e10), torch.float32)
     for Y in (None, -large):
         with pytest.raises(ValueError, match="powers of degree 5 overflow"):
             Polynomial(5)(large, Y)
+        with pytest.raises(ValueError, match="powers of degree 5 overflow"):
+            Polynomial(5).weighted_sum(large, Y, np.ones((3, 3)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])

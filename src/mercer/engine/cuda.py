@@ -8,6 +8,7 @@ from typing import Any
 
 from array_api_compat import is_torch_array
 
+from mercer._arrays import has_overflowed
 from mercer.engine.base import PLAIN, Extent, GramOptions, Products, Term
 from mercer.engine.devices import shared_gram, shared_matvec, sharing_gram, sharing_matvec
 from mercer.engine.equal import NumberedRows, numbered_rows
@@ -47,8 +48,12 @@ class CudaEngine(TorchEngine):
         return _gram_here(L, R, profile, options)
 
     def weighted_sum(self, products: Products, weights: Any) -> Any:
-        """See :class:`Engine`; summed in double precision."""
-        return _fused().weighted_sum(products, weights) if _fused().joins(products) else None
+        """See :class:`Engine`; summed in double precision, and None if the sum overflows."""
+        if not _fused().joins(products):
+            return None
+        total = _fused().weighted_sum(products, weights)
+        # Others are bounded: a look at them would keep the host waiting.
+        return None if _is_unbounded(products) and has_overflowed(total) else total
 
     def joined(self, products: Products, v: Any = None) -> Any:
         if not _fused().joins(products):
@@ -84,6 +89,11 @@ class CudaEngine(TorchEngine):
         if devices := sharing_matvec(L, R, v):
             return shared_matvec(_matvec_here, devices, L, R, profile, v, options)
         return _matvec_here(L, R, profile, v, options)
+
+
+def _is_unbounded(products: Products) -> bool:
+    terms = [term for _, each in products for term in each]
+    return len(terms) > 1 or isinstance(terms[0].profile, PowerProfile)
 
 
 def _gram_here(L: Any, R: Any, profile: Profile, options: GramOptions) -> Any:

@@ -17,7 +17,6 @@ from mercer._arrays import (
     Array,
     count,
     floating_beside,
-    has_overflowed,
     number,
     on_cpu,
     placed,
@@ -150,8 +149,7 @@ class Kernel(sk.Kernel):
     def _sum_in_one_pass(self, X: Any, Y: Any, weights: Any) -> Any:
         """The sum, if an engine has a way without blocks of rows, which say what overflows."""
         products = self.products(X, Y) if joins(X) else None
-        total = None if products is None else engine_for(X).weighted_sum(products, weights)
-        return None if total is None or has_overflowed(total) else total
+        return None if products is None else engine_for(X).weighted_sum(products, weights)
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """The Gram matrix as a sum of products that an engine can compute in one pass, if it is one."""

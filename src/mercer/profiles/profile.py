@@ -362,10 +362,10 @@ class TableProfile:
     def _single_table(self) -> tuple[Any, tuple[Any, ...]]:
         """The compiled loop for single precision, and its arguments."""
         single = self._loop(self.pieces.single_rows, np.int32, np.float32, 23, 127)
-        return single if self._fits_single else self._double_table
+        return single if self.fits_single else self._double_table
 
     @cached_property
-    def _fits_single(self) -> bool:
+    def fits_single(self) -> bool:
         """Whether the table in single precision is good where that has separations."""
         return self.pieces.fits_single(-126 if self.separation == "invariant" else -24)
 
@@ -390,7 +390,7 @@ class TableProfile:
         found = self._single_polynomial if w.dtype == xp.float32 else None
         if found is not None:
             return found.evaluate(w)
-        if w.dtype == xp.float32 and not self._fits_single:
+        if w.dtype == xp.float32 and not self.fits_single:
             return xp.astype(self.evaluate(xp.astype(w, xp.float64)), xp.float32)
         rows = self.pieces.single_rows if w.dtype == xp.float32 else self.pieces.rows
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)

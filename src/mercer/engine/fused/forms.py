@@ -60,44 +60,75 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
         first, second = (form_of(factor, dtype, device) for factor in factors)
         return None if first is None or second is None else first.times(second)
     kind = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
+    found = _evaluation(profile, kind)
+    if found is None:
+        return None
+    head = [found.scale, found.shift, found.least, found.floor, _at_equal_points(profile)]
+    numbers = torch.as_tensor(np.concatenate([head, found.values.ravel()]))
+    # In their precision before they are copied: that is complete then, whichever stream reads them.
+    return Form((numbers.to(dtype).to(device), *found.places), found.constants, found.largest)
 
-    def tensor(head: list[float], values: np.ndarray) -> torch.Tensor:
-        numbers = np.concatenate([head, values.ravel()])
-        # In their precision before they are copied: that is complete then, whichever stream reads them.
-        return torch.as_tensor(numbers).to(dtype).to(device)
 
-    own = _at_equal_points(profile)
+@dataclass(frozen=True)
+class _Evaluation:
+    """Coefficients or rows of a table, how the argument is made from the invariant, and constants."""
+
+    values: np.ndarray
+    constants: tuple[Any, ...]
+    scale: float = 1.0
+    shift: float = 0.0
+    least: float = -math.inf
+    floor: float = -math.inf
+    #: Where bits of the separation are the number of a row, that of the first, and how many there are.
+    places: tuple[int, int, int] = (0, 0, 1)
+    largest: float = math.inf
+
+
+def _evaluation(profile: Profile, kind: np.dtype[Any]) -> _Evaluation | None:
+    """The cheapest way to evaluate a profile in a precision; None if there is none."""
     if isinstance(profile, PowerProfile):
         if not 0 <= profile.degree <= _MOST_POWER:
             return None
-        head = [profile.scale, profile.shift, -np.inf, -np.inf, own]
         powers = np.append(np.zeros(profile.degree), profile.factor)
-        return Form((tensor(head, powers), 0, 0, 1), _constants(profile.degree, clamped=False))
+        constants = _constants(profile.degree, clamped=False)
+        return _Evaluation(powers, constants, profile.scale, profile.shift)
     if isinstance(profile, WholeProfile):
-        head = [1.0, 0.0, -np.inf, -np.inf, own]
         constants = _constants(0, separation=_WHOLE_NUMBERS, table=True)
-        return Form((tensor(head, profile.values), 0, 0, len(profile.values)), constants)
+        return _Evaluation(profile.values, constants, places=(0, 0, len(profile.values)))
     if not isinstance(profile, TableProfile):
         return None
+    return _polynomial(profile, kind) or _table(profile, kind)
+
+
+def _polynomial(profile: TableProfile, kind: np.dtype[Any]) -> _Evaluation | None:
+    """One polynomial, if it resolves the profile."""
     found = profile.polynomial(kind)
-    if found is not None:
-        head = [found.scale, found.shift, found.least, found.floor, own]
-        # Products of unit vectors leave the range only by rounding, and the polynomial extends beyond
-        # it.
-        everywhere = found.separation == "folded" and found.scale == 1.0 and not found.root
-        constants = _constants(
-            found.degree, found.root, found.exponential, _SEPARATIONS[found.separation],
-            clamped=not everywhere,
-        )  # fmt: skip
-        return Form((tensor(head, found.coefficients), 0, 0, 1), constants, found.largest)
-    rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
-    mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)
-    origin = (rows.low + bias) * 2**rows.bits - 1
-    head = [1.0, 0.0, -np.inf, profile.floor, own]
-    constants = _constants(
-        rows.table.shape[1] - 2, False, profile.logarithmic, _SEPARATIONS[profile.separation], True
+    if found is None:
+        return None
+    # Products of unit vectors leave the range only by rounding, and the polynomial extends beyond it.
+    everywhere = found.separation == "folded" and found.scale == 1.0 and not found.root
+    separation = _SEPARATIONS[found.separation]
+    return _Evaluation(
+        found.coefficients,
+        _constants(found.degree, found.root, found.exponential, separation, clamped=not everywhere),
+        found.scale, found.shift, found.least, found.floor, largest=found.largest,
+    )  # fmt: skip
+
+
+def _table(profile: TableProfile, kind: np.dtype[Any]) -> _Evaluation | None:
+    """The table, if it is good in the precision."""
+    single = kind == np.float32
+    if single and not profile.fits_single:
+        return None
+    rows = profile.pieces.single_rows if single else profile.pieces.rows
+    mantissa, bias = (23, 127) if single else (52, 1023)
+    degree, separation = rows.table.shape[1] - 2, _SEPARATIONS[profile.separation]
+    return _Evaluation(
+        rows.table,
+        _constants(degree, False, profile.logarithmic, separation, True),
+        floor=profile.floor,
+        places=(mantissa - rows.bits, (rows.low + bias) * 2**rows.bits - 1, rows.count),
     )
-    return Form((tensor(head, rows.table), mantissa - rows.bits, origin, rows.count), constants)
 
 
 def _at_equal_points(profile: Profile) -> float:
