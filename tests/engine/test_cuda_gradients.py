@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mercer.engine.cuda import CudaEngine
-from mercer.engine.fused import autograd, launch
+from mercer.engine.fused import autograd, launch, terms
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, Matern, Polynomial
 from mercer.spaces import Categories, Hyperbolic, NormalProduct, ProductSpace, Sphere, Torus
@@ -145,3 +145,22 @@ def test_second_derivatives(result) -> None:
     found = torch.autograd.grad(function(*tensors), tensors, allow_unused=True)
     _, expected = by_operations(function, *tensors)
     assert_close(found, expected, 1e-7)
+
+
+def test_what_changes_after_a_result_does_not_change_its_derivatives() -> None:
+    A, B, _, _, t = inputs(6, 3)
+    kernel = Gaussian(5 * t)
+    total = kernel(A, B).sum()
+    (expected,) = torch.autograd.grad(total, t, retain_graph=True)
+    kernel.length_scale = 0.1
+    assert torch.equal(torch.autograd.grad(total, t)[0], expected)
+
+
+def test_operands_are_given_back_after_derivatives() -> None:
+    A, B, _, _, _ = inputs(6, 3)
+    total = KERNELS["sum of products"](0.7)(A, B).sum()
+    node = total.grad_fn.next_functions[0][0]
+    total.backward()
+    with pytest.raises(RuntimeError, match="already been freed"):
+        _ = node.saved_tensors
+    assert not any(isinstance(part, torch.Tensor) for part in terms.inputs(node.products))

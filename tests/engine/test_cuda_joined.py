@@ -1,14 +1,17 @@
 """Sums and products of kernels, and weighted sums of Gram matrices, in one pass of the fused kernels."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
+from mercer.engine.base import joins
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.fused import launch
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern, Polynomial
-from mercer.spaces import Sphere, Torus
+from mercer.spaces import Hyperbolic, Simplex, Sphere, Torus
 from tests.helpers.device import MIXED, NORMAL, forbid, mixed_rows, points, tensor
 
 pytestmark = pytest.mark.usefixtures("fused")
@@ -109,3 +112,48 @@ def test_products_below_single_precision_are_zero_as_on_the_cpu() -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-38)
     double = kernel(tensor(X), tensor(Y)).cpu().numpy()
     np.testing.assert_allclose(double, exact, rtol=1e-9)
+
+
+def test_sparse_rows_are_not_joined() -> None:
+    X = np.abs(points(None, 12, 5)) * (np.random.default_rng(0).random((12, 5)) < 0.6) + np.eye(12, 5)
+    S, D, G = tensor(X).to_sparse(), tensor(X), np.ones((12, 12))
+    for kernel in (2.0 * Heat(Simplex()), Heat(Simplex()) + Gaussian(), Heat(Simplex()) * Linear()):
+        for pair in ((S, None), (S, D), (D, S)):
+            exact = kernel(X)
+            np.testing.assert_allclose(kernel(*pair).cpu(), exact, rtol=1e-11)
+            sums = kernel.matvec(*pair, G[:, 0]).cpu()
+            np.testing.assert_allclose(sums, exact.sum(axis=1), rtol=1e-11)
+            assert float(kernel.weighted_sum(*pair, G)) == pytest.approx(exact.sum(), rel=1e-11)
+
+
+@pytest.mark.parametrize("first", [torch.float32, torch.float64])
+@pytest.mark.parametrize("second", [torch.float32, torch.float64])
+def test_precisions_are_those_of_ordinary_operations(first, second) -> None:
+    X, Y, wide = mixed_rows(9, 0), mixed_rows(7, 1), torch.promote_types(first, second)
+    A, B, C = tensor(X, first), tensor(Y, second), tensor(Y, first)
+    for kernel in (Gaussian() * Linear(), Gaussian() + Linear()):
+        assert kernel(A, B).dtype == wide
+        assert kernel.matvec(A, B, B[:, 0]).dtype == wide
+    for kernel in (Gaussian(), Heat(Torus()), Heat(Hyperbolic(), t=0.5), Gaussian() * Linear()):
+        assert kernel.matvec(A, C, B[:, 0]).dtype == wide
+        assert kernel.weighted_sum(A, C, tensor(np.ones((9, 7)), second)).dtype == wide
+
+
+def test_weights_beyond_single_precision() -> None:
+    X, G = points(None, 4, 3), np.full((4, 4), 1e39)
+    found = Heat(Sphere()).weighted_sum(tensor(X, torch.float32), None, tensor(G))
+    assert float(found) == pytest.approx(Heat(Sphere())(X).sum() * 1e39, rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Gaussian() * Linear(), Heat(Torus())], ids=repr)
+def test_no_vectors(kernel) -> None:
+    X = tensor(points(None, 5, 3))
+    assert kernel.matvec(X, X, tensor(np.ones((5, 0)))).shape == (5, 0)
+
+
+def test_long_sums_and_products_of_sums_are_not_written_out() -> None:
+    X, parts = points(None, 6, 3), [Gaussian(1.0 + k) for k in range(20)]
+    sums = [part + 1.0 for part in parts]
+    for kernel in (sum(parts[1:], parts[0]), math.prod(sums[1:], start=sums[0])):
+        np.testing.assert_allclose(kernel(tensor(X)).cpu(), kernel(X), rtol=1e-11)
+        assert not joins(tensor(X), kernel.product_sizes())

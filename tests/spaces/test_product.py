@@ -397,6 +397,18 @@ def test_a_value() -> None:
     assert not ProductSpace(Sphere(), columns=[["a", "b"]]).requires_vector_input
 
 
+def test_products_of_products_of_tensors() -> None:
+    inner = ProductSpace(Sphere(), Torus(), columns=[[0, 1], [2]])
+    kernel = Heat(ProductSpace(inner, Sphere(), columns=[[0, 1, 2], [3, 4]]), t=0.5)
+    X = torch.randn((6, 5), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    X.requires_grad_()
+    v = torch.ones(6, dtype=torch.float64)
+    found, expected = kernel.matvec(X, None, v), kernel(X) @ v
+    assert torch.allclose(found, expected, rtol=1e-12)
+    slopes = [torch.autograd.grad(part.sum(), X)[0] for part in (found, expected)]
+    assert torch.allclose(*slopes, rtol=1e-10)
+
+
 def test_in_scikit_learn() -> None:
     X = mixed_rows(60)
     y = (X[:, 5] == "a").astype(float)

@@ -123,6 +123,10 @@ class Term(NamedTuple):
 Products = Sequence[tuple[Any, Sequence[Term]]]
 
 
+#: Largest number of terms of a sum of products that are computed in one pass.
+MOST_TERMS = 8
+
+
 def product_of_sums(sums: Sequence[Products | None]) -> Products | None:
     """Products of one from each of several sums; None if one of these is not known."""
     result: Products = [(1.0, [])]
@@ -317,8 +321,13 @@ def register_engine(engine: Engine) -> None:
     _ENGINES.insert(0, engine)
 
 
-def joins(array: Any) -> bool:
-    """Tell whether sums and products of Gram matrices of an array may be computed in one pass."""
+def joins(array: Any, sizes: tuple[int, int] | None) -> bool:
+    """Tell whether a sum of products of Gram matrices of an array may be computed in one pass.
+
+    ``sizes`` are the numbers of products and of their terms, if it is such a sum.
+    """
+    if sizes is None or sizes[1] > MOST_TERMS:
+        return False
     engine = next((engine for engine in _ENGINES if engine.accepts(array)), None)
     return engine is not None and engine.serving(array).joins
 

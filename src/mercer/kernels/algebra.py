@@ -113,7 +113,7 @@ class _Pair(Kernel, sk.KernelOperator):
 
         None where no engine does.
         """
-        products = self.products(X, Y) if joins(X) else None
+        products = self.products(X, Y) if joins(X, self.product_sizes()) else None
         if products is None:
             return None
         if v is None:
@@ -121,7 +121,7 @@ class _Pair(Kernel, sk.KernelOperator):
         found = engine_for(X).joined(products, v)
         if found is None:
             return None
-        single = is_single(X) and (v is None or is_single(v))
+        single = all(part is None or is_single(part) for part in (X, Y, v))
         return finite(self, lambda: to_single(found) if single else found)
 
     def is_stationary(self) -> bool:
@@ -169,6 +169,13 @@ class Sum(_Pair):
             return finite(self, lambda: combined(factor, K, plus))
         check_room(X, Y, matrices=2)
         return times(self, factor, self.k2, X, Y, times(self, factor, self.k1, X, Y, plus))
+
+    def product_sizes(self) -> tuple[int, int] | None:
+        """See :class:`Kernel`; the sums of both kernels'."""
+        first, second = (adapted(k).product_sizes() for k in self.parts)
+        if first is None or second is None:
+            return None
+        return first[0] + second[0], first[1] + second[1]
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
@@ -227,6 +234,13 @@ class Product(_Pair):
             self,
             lambda: (K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)),
         )
+
+    def product_sizes(self) -> tuple[int, int] | None:
+        """See :class:`Kernel`; each product of one kernel comes with each of the other."""
+        first, second = (adapted(k).product_sizes() for k in self.parts)
+        if first is None or second is None:
+            return None
+        return first[0] * second[0], first[0] * second[1] + first[1] * second[0]
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; all products of one from each kernel."""

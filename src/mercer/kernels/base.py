@@ -17,12 +17,14 @@ from mercer._arrays import (
     Array,
     count,
     floating_beside,
+    is_single,
     number,
     on_cpu,
     placed,
     selectable,
     sliceable,
     taken,
+    to_single,
 )
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
@@ -134,8 +136,7 @@ class Kernel(sk.Kernel):
         1.5385
         """
         weights = check_weights(weights, X, count(X if Y is None else Y))
-        total = self._sum_in_one_pass(X, Y, weights)
-        if total is not None:
+        if (total := self._sum_in_one_pass(X, Y, weights)) is not None:
             return total
         total = 0.0
         for rows, block, lacking in _blocks(self, X, Y):
@@ -148,8 +149,14 @@ class Kernel(sk.Kernel):
 
     def _sum_in_one_pass(self, X: Any, Y: Any, weights: Any) -> Any:
         """The sum, if an engine has a way without blocks of rows, which say what overflows."""
-        products = self.products(X, Y) if joins(X) else None
-        return None if products is None else engine_for(X).weighted_sum(products, weights)
+        products = self.products(X, Y) if joins(X, self.product_sizes()) else None
+        total = None if products is None else engine_for(X).weighted_sum(products, weights)
+        single = all(part is None or is_single(part) for part in (X, Y, weights))
+        return to_single(total) if total is not None and single else total
+
+    def product_sizes(self) -> tuple[int, int] | None:
+        """Numbers of products and of their terms; see :meth:`products`."""
+        return None
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """The Gram matrix as a sum of products that an engine can compute in one pass, if it is one."""

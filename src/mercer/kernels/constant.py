@@ -71,6 +71,9 @@ class Constant(Kernel):
         total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return filled((count(X), *v.shape[1:]), 1.0, v) * total
 
+    def product_sizes(self) -> tuple[int, int] | None:
+        return 1, 0
+
     def products(self, X: Any, Y: Any = None) -> Products | None:
         self.validate()
         return [(self.value if is_watched(self.value) else number(self.value), [])]

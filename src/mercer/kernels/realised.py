@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import Array, count, is_watched, number, on_cpu
+from mercer._arrays import Array, count, is_single, is_watched, number, on_cpu, to_single
 from mercer._validation import (
     check_choice,
     check_positive,
@@ -103,7 +103,11 @@ class RealisedKernel(Kernel):
         product = realisation.matvec(P, Q, v, moving)
         if product is None:
             return super().matvec(X, Y, v)
-        return engine_for(X).like_rows(product, X)
+        single = self.space.rounds(X) and is_single(v)
+        return engine_for(X).like_rows(to_single(product) if single else product, X)
+
+    def product_sizes(self) -> tuple[int, int] | None:
+        return 1, 1
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         P, Q, realisation, moving = self._realised(X, Y)
@@ -181,8 +185,11 @@ class RealisedKernel(Kernel):
                 "give tensors for both, or detach it"
             )
 
+        # As it is now: derivatives may be taken when it has other hyperparameters.
+        fixed = self.with_floats() if watched else self
+
         def moved(name: str, shift: float) -> tuple[Realisation, Slope]:
-            other = self.with_floats()
+            other = copy.copy(fixed)
             setattr(other, name, getattr(other, name) * math.exp(shift))
             return other.realise(n), other.slope(n, name)
 

@@ -10,15 +10,20 @@ import torch
 
 from mercer._arrays import placed
 from mercer.engine.autograd import computed_again
-from mercer.engine.base import GramOptions, Products
+from mercer.engine.base import MOST_TERMS, GramOptions, Products
 from mercer.engine.fused.derivatives import gradients, is_known
 from mercer.engine.fused.forms import form_of
 from mercer.engine.fused.launch import applied, joined_gram, joined_matvec, strips
-from mercer.engine.fused.terms import by_operations, inputs, precision, prepared, shape, with_inputs
+from mercer.engine.fused.terms import (
+    by_operations,
+    inputs,
+    is_dense,
+    precision,
+    prepared,
+    shape,
+    with_inputs,
+)
 from mercer.profiles import Profile
-
-#: Most terms of a sum of products that are computed in one pass.
-_MOST_TERMS = 8
 
 
 def serves(L: torch.Tensor, R: torch.Tensor, profile: Profile) -> bool:
@@ -30,7 +35,7 @@ def serves(L: torch.Tensor, R: torch.Tensor, profile: Profile) -> bool:
 def joins(products: Products) -> bool:
     """Tell whether the fused kernels compute a sum of products in one pass."""
     terms = [term for _, each in products for term in each]
-    if not 0 < len(terms) <= _MOST_TERMS:
+    if not 0 < len(terms) <= MOST_TERMS or not all(map(is_dense, terms)):
         return False
     dtype, device = precision(products)
     if dtype not in (torch.float32, torch.float64):
@@ -51,10 +56,15 @@ def matvec(products: Products, v: Any) -> torch.Tensor:
 
 
 def weighted_sum(products: Products, weights: Any) -> torch.Tensor:
-    """Sum of a Gram matrix times weights; see :meth:`mercer.engine.Engine.weighted_sum`."""
+    """Sum of a Gram matrix times weights, in the wider of both precisions."""
     dtype, device = precision(products)
-    weights = placed(weights, torch.empty(0, device=device)).to(dtype).resolve_neg().contiguous()
-    return _computed(_WeightedSum, products, weights).to(dtype)
+    weights = placed(weights, torch.empty(0, device=device)).resolve_neg()
+    wider, length = torch.promote_types(dtype, weights.dtype), None
+    if wider != dtype and weights.numel():  # which may be out of the range of the other
+        length = weights.detach().abs().amax().clamp_min(torch.finfo(wider).tiny)
+        weights = weights / length
+    total = _computed(_WeightedSum, products, weights.to(dtype).contiguous()).to(wider)
+    return total if length is None else total * length
 
 
 def applied_plainly(w: torch.Tensor, profile: Profile, options: GramOptions) -> torch.Tensor | None:
@@ -205,8 +215,9 @@ class _Function(torch.autograd.Function):
     def forward(
         ctx: Any, result: type[_Result], products: Products, given: Any, *tensors: Any
     ) -> torch.Tensor:
-        ctx.result, ctx.products = result, products
         ctx.save_for_backward(given, *tensors)
+        # Without the tensors: they are saved, and given back when derivatives have been taken.
+        ctx.result, ctx.products = result, with_inputs(products, [None] * len(tensors))
         return result.value(products, given)
 
     @staticmethod

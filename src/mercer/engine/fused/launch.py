@@ -420,7 +420,7 @@ def joined_matvec(products: Joined, v: torch.Tensor) -> torch.Tensor:
     if (only := only_pair(products)) is not None:
         pair, form, own = only
         columns = v if v.ndim == 2 else v[:, None]
-        return pair.matvec(form, columns, own).reshape(-1, *v.shape[1:])
+        return pair.matvec(form, columns, own).reshape(pair.shape[0], *v.shape[1:])
     m, p = shape_of(products)
     found = torch.zeros((m, *v.shape[1:]), dtype=torch.float64, device=v.device)
     v, length = _in_range(v, _first(products).dtype)

@@ -22,6 +22,12 @@ LEFT, RIGHT, LEFT_SCALES, RIGHT_SCALES, DIAGONAL, PARAMETERS = range(6)
 _PLAIN = TorchEngine()
 
 
+def is_dense(term: Term) -> bool:
+    """Tell whether the rows of a term are dense tensors."""
+    rows = (term.L, term.R)
+    return all(isinstance(part, FactorRows | torch.Tensor) for part in rows)
+
+
 def inputs(products: Products) -> list[torch.Tensor | None]:
     """Tensors that a sum of products depends on: for each product its factor and the inputs of terms."""
     found: list[torch.Tensor | None] = []

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import Array, count
-from mercer.engine import engine_for
 from mercer.engine.base import Products, product_of_sums
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
@@ -140,7 +139,7 @@ class ProductRealisation(Realisation):
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; block by block of rows."""
         others = P if Q is None else Q
-        if not engine_for(P.parts[0]).takes_operands:
+        if not self._space.engine(P).takes_operands:
             return self._in_one_pass(P, others, moving, v)
         size = max(1, _BLOCK // len(others))
         blocks = (P[start : start + size] for start in range(0, len(P), size))
@@ -155,7 +154,7 @@ class ProductRealisation(Realisation):
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`; all are multiples of the derivative by the time."""
-        if not engine_for(P.parts[0]).takes_operands:
+        if not self._space.engine(P).takes_operands:
             raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
         K, rise = self._with_rise(P) if self._single else self._mixed_rise(P)
         return K, [slope.chain * rise for slope in slopes]
@@ -213,7 +212,7 @@ class ProductRealisation(Realisation):
 
     def _mixed(self, call: Callable[[Any], Any], P: Any, moving: Sequence[Moving]) -> Any:
         weights: Any = self._mixture.weights.shares
-        if not engine_for(P.parts[0]).takes_operands:
+        if not self._space.engine(P).takes_operands:
             even = self._normalized and not self._divides
             weights = self._mixture.weights.moving_shares(P.parts[0], moving, even)
         terms = zip(weights, self._mixture.kernels, strict=True)
