@@ -49,7 +49,7 @@ class Prior:
         return self.amplitude * (psi @ placed(self.weights.rest, psi))
 
     def left_slopes(self, psi: Array) -> Array:
-        """Derivatives of :meth:`left` by the logarithms of the kernel's hyperparameters."""
+        """Derivatives of :meth:`left` with respect to the logarithms of the kernel's hyperparameters."""
         return self.amplitude * (psi @ self.weights.rest_slopes)
 
 
@@ -183,18 +183,18 @@ class Solution:
         return factor, 0.5 * (quadratic - quadratic / factor - terms * math.log(factor))
 
     def slopes(self) -> Array:
-        """Derivatives by the logarithms of the prior variances."""
+        """Derivatives with respect to the logarithms of the prior variances."""
         return 0.5 * (self.quadratic.size * (self.shrinkage - 1.0) + (self.beta**2).sum(axis=1))
 
     def noise_slope(self, left: float) -> float:
-        """Derivative by the logarithm of the noise."""
+        """Derivative with respect to the logarithm of the noise."""
         per_output = left / self.noise - self.bound.count + (1.0 - self.shrinkage).sum()
         return 0.5 * float(
             self.quadratic.size * per_output + self.quadratic.sum() - (self.beta**2).sum()
         )
 
     def left_slope(self) -> float:
-        """Derivative by the variance that is left."""
+        """Derivative with respect to the variance that is left."""
         return -0.5 * self.quadratic.size / self.noise
 
     def divergence(self) -> float:

@@ -471,7 +471,7 @@ def _bounded_parameters(kind: type) -> tuple[str, ...]:
 
 
 def log_derivative(kernel: Kernel, name: str, function: Callable[[Any], Any]) -> Any:
-    """Derivative of a function of the kernel by the logarithm of a hyperparameter, by a complex step."""
+    """Derivative with respect to the logarithm of a hyperparameter, by a complex step."""
     moved = kernel.with_floats()
     value, step = getattr(moved, name), 1e-30
     setattr(moved, name, complex(value, value * step))

@@ -211,7 +211,7 @@ class LawKernel(RealisedKernel):
         """The law for points with n columns: plain numbers, though hyperparameters may be tensors."""
 
     def _chain(self, name: str) -> float:
-        """Derivative of the logarithm of the law's time by that of a hyperparameter."""
+        """Derivative of the logarithm of the law's time with respect to that of a hyperparameter."""
         return 1.0
 
     def validate(self) -> None:

@@ -104,7 +104,7 @@ class _Result:
 
     @staticmethod
     def weights(G: torch.Tensor, given: Any, rows: slice) -> torch.Tensor:
-        """Some rows of the derivative by K, where that by the result is G, up to a factor."""
+        """Some rows of the derivative with respect to K, up to a factor, where G is that of the result."""
         raise NotImplementedError
 
     @staticmethod
@@ -119,7 +119,7 @@ class _Result:
 
     @staticmethod
     def by_given(products: Products, G: torch.Tensor, given: Any) -> Any:
-        """Derivative by the given array."""
+        """Derivative with respect to the given array."""
         raise NotImplementedError
 
 

@@ -74,7 +74,7 @@ def gradients(
     weights: Callable[[slice], torch.Tensor],
     whole: torch.Tensor | None,
 ) -> Tensors:
-    """Derivatives of ``sum(weights * K)`` by the inputs of a sum of products K.
+    """Derivatives of ``sum(weights * K)`` with respect to the inputs of a sum of products K.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _add_strips(
 
 
 class _Part(ABC):
-    """Derivatives by some of the inputs, all of the same product of terms.
+    """Derivatives with respect to some of the inputs, all of the same product of terms.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class _Part(ABC):
 
 
 class _Factor(_Part):
-    """The derivative by the factor of a product, if it is a tensor."""
+    """The derivative with respect to the factor of a product, if it is a tensor."""
 
     def add(self, rows: slice, W: torch.Tensor, own: torch.Tensor | None) -> None:
         strip = self._strip(rows)
@@ -184,7 +184,7 @@ class _Factor(_Part):
 
 
 class _Term(_Part):
-    """Derivatives by the inputs of one term."""
+    """Derivatives with respect to the inputs of one term."""
 
     def __init__(
         self, tensors: Sequence[Any], needs: list[bool], factor: Any, ready: Sequence[JoinedTerm],
@@ -222,7 +222,7 @@ class _Radial(_Term):
     """Those of a function of one invariant."""
 
     def pull(self, G: torch.Tensor) -> None:
-        """Derivatives by the rows of a symmetric matrix in one pass, where their sums fit."""
+        """Derivatives with respect to rows of a symmetric matrix in one pass, where sums fit."""
         alike = self._ready[self._place][2] is not None and (self.needs[LEFT] or self.needs[RIGHT])
         if alike and is_one(self._factor) and self._pair.is_narrow:
             pulled = self._pair.pulled(self._slope, G.resolve_neg(), both=True, off=True)

@@ -322,7 +322,9 @@ def pull_kernel(
     BOTH: tl.constexpr, STRIP: tl.constexpr, OFF: tl.constexpr, HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Rows of ``(G * profile(L @ R.T)) @ R`` over one strip of columns, for derivatives by rows of L.
+    """Rows of ``(G * profile(L @ R.T)) @ R`` over one strip of columns.
+
+    These are derivatives with respect to rows of L, if the profile is a derivative.
 
     ``BOTH`` adds the transpose of G, for symmetric matrices of one set of rows; ``OFF`` leaves out the
     diagonal, whose value is not computed from products.  ``WIDE`` is K, rounded up to a power of two.
@@ -366,7 +368,7 @@ def pull_factor_kernel(
     TERM, G, POINTS, SCALES, m, p, row_step, column_step, HOW, WIDE: tl.constexpr,
     STRIP: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Sums over one strip of columns, for derivatives by one factor of a product of spaces.
+    """Sums over one strip of columns, for derivatives with respect to one factor of a product of spaces.
 
     With values h of the profile at the invariants ``|x - y|^2 s t`` of the factor, SCALES are sums of
     ``G h``, or with POINTS of ``G h |x - y|^2 t``, and POINTS themselves are sums of

@@ -26,7 +26,7 @@ from mercer.profiles import Profile, TableProfile
 SIDE = 128
 #: Vectors that one pass of a product takes, in single and in double precision.
 _VECTORS = {torch.float32: 64, torch.float64: 16}
-#: Columns up to which derivatives by rows are summed in registers.
+#: Columns up to which derivatives with respect to rows are summed in registers.
 _NARROW = 128
 #: Columns up to which small tiles are faster.
 _SHORT = 64
@@ -45,7 +45,7 @@ _LARGE = {"HEIGHT": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 3}
 _SMALL = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
 _DOUBLE = {"HEIGHT": 64, "WIDTH": 128, "num_warps": 4, "num_stages": 3}
 _DOUBLE_SQUARE = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 4}
-#: Rows and columns of a tile of derivatives by a factor.
+#: Rows and columns of a tile of derivatives with respect to a factor.
 _PULLED = 64
 #: Columns of a matrix that are multiplied with vectors before sums are in double precision.
 _COLUMNS = 8192
@@ -302,15 +302,15 @@ class FactorPair:
         return FactorPair(self.right, self.left)
 
     def pulled(self, form: Form, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Derivatives of ``sum(weights * exp(term))`` by points and scales of the first set.
+        """Derivatives of ``sum(V * K)`` with respect to points and scales of the first set.
 
-        Weights are multiplied by the term's values; ``form`` is that of the profile's derivative.
+        K are the term's values, weights are ``V * K``, and ``form`` is that of the profile's derivative.
         """
         sums, points = self._sums(form, weights, len(self.left.points))
         return points.sum(dim=0), sums
 
     def moved(self, form: Form, weights: torch.Tensor) -> torch.Tensor:
-        """The same by a hyperparameter; ``form`` is that of the profile's derivative by it."""
+        """The same with respect to a hyperparameter; ``form`` is that of the profile's derivative."""
         return self._sums(form, weights, 0)[0].sum()
 
     def _sums(

@@ -129,7 +129,7 @@ class Realisation(ABC):
         raise TypeError("the kernel is not a function of an angle or of another invariant of two points")
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """Its derivative by the logarithm of a hyperparameter."""
+        """Its derivative with respect to the logarithm of a hyperparameter."""
         raise TypeError("the kernel is not a function of one invariant of two points")
 
     @property
@@ -167,7 +167,7 @@ class Radial(Realisation):
 
     @abstractmethod
     def slope_profile(self, slope: Slope) -> Profile:
-        """Its derivative by the logarithm of a hyperparameter."""
+        """Its derivative with respect to the logarithm of a hyperparameter."""
 
     def log_profile(self) -> Profile:
         """Its logarithm."""

@@ -103,7 +103,7 @@ class _CircleHeat:
         return theta.log_theta_at_zero(self.t) - math.log(_TURN)
 
     def self_rise(self, slope: Slope) -> float:
-        """Its derivative by the logarithm of a hyperparameter."""
+        """Its derivative with respect to the logarithm of a hyperparameter."""
         return theta.rise_at_zero(self.t) * slope.chain
 
     def log_profile(self) -> _Angular:
@@ -123,7 +123,7 @@ class _CircleHeat:
         return _log_slope_table(self.t, slope.chain)
 
     def log_slope(self, w: Array) -> Array:
-        """Derivative of the logarithm by the invariant."""
+        """Derivative of the logarithm with respect to the invariant."""
         return theta.log_theta_slope(wrapped(np.sqrt(w)), self.t)
 
     def gram(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
@@ -162,7 +162,7 @@ def _log_table(t: float) -> TableProfile:
 
 @lru_cache(maxsize=64)
 def _log_slope_table(t: float, chain: float) -> TableProfile:
-    """Its derivative by the logarithm of a hyperparameter."""
+    """Its derivative with respect to the logarithm of a hyperparameter."""
     return _table(lambda angle: chain * theta.theta_rise(angle, t))
 
 

@@ -104,7 +104,7 @@ class NodeFunction(Realisation):
         return np.exp(self.log_weights(eigenvalues) - self._log_top)
 
     def _weight_slopes(self, eigenvalues: Array, slope: Slope) -> Array:
-        """Derivative of f by the logarithm of a hyperparameter, divided by the largest value of f."""
+        """Derivative of f with respect to a log hyperparameter, divided by the largest value of f."""
         return self.relative_weights(eigenvalues) * slope.scores(eigenvalues)
 
     def _factor(self) -> float:
@@ -127,7 +127,7 @@ class NodeFunction(Realisation):
         return self.operator.decomposable
 
     def _series(self, slope: Slope | None = None) -> tuple[Series, float]:
-        """The series of f or of its derivative by a log hyperparameter, and a factor of it."""
+        """The series of f, or of its slope in a log hyperparameter, and a factor of it."""
         f = self.relative_weights if slope is None else partial(self._weight_slopes, slope=slope)
         return self._expand(f), self._factor()
 

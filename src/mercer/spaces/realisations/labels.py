@@ -148,7 +148,7 @@ class _Diffusions:
         return slope.chain * found
 
     def _rises(self, t: float, normalized: bool) -> Array:
-        """Derivatives of the logarithm of one diffusion by that of its time."""
+        """Derivatives of the logarithm of one diffusion with respect to that of its time."""
         q, x = self._q, self._q * t
         e = np.exp(-x)
         whole = 1 + (q - 1) * e

@@ -44,7 +44,7 @@ class TimeMixture:
         self._slopes = np.zeros(len(logs)) if given.slopes is None else given.slopes[heavy]
 
     def share_slopes(self, normalized: bool) -> Array:
-        """Derivatives by the logarithm of the law's time: of the shares, or of all but their sum."""
+        """Derivatives with respect to the log time of the law: of the shares, or of all but their sum."""
         common = self.shares @ self._slopes if normalized else 0.0
         return self.shares * (self._slopes - common)
 

@@ -153,14 +153,14 @@ class ProductRealisation(Realisation):
         return reduce(operator.add, logs)
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`; all are multiples of the derivative by the time."""
+        """See :class:`Realisation`; all are multiples of the derivative with respect to the time."""
         if not self._space.engine(P).takes_operands:
             raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
         K, rise = self._with_rise(P) if self._single else self._mixed_rise(P)
         return K, [slope.chain * rise for slope in slopes]
 
     def _with_rise(self, P: Any) -> tuple[Array, Array]:
-        """Product of the factors' Gram matrices, and its derivative by the logarithm of the time."""
+        """Product of the factors' Gram matrices, and its derivative with respect to the log time."""
         assert self._time is not None
         pairs = []
         times = self._space.factor_times(self._n)

@@ -99,7 +99,7 @@ class _Source(ABC):
 
     @abstractmethod
     def slope(self, slope: Slope) -> Scaled:
-        """Its derivative by the logarithm of a hyperparameter, likewise."""
+        """Its derivative with respect to the logarithm of a hyperparameter, likewise."""
 
 
 class _Heat:
@@ -173,8 +173,8 @@ def _heat(n: int, t: float) -> _Heat:
 class _Diffused(_Source):
     """The heat kernel at a time, with its weight.
 
-    ``rise`` is the derivative of the logarithm of the weight by that of the law's time, where the law
-    mixes times; None where the time itself moves.
+    ``rise`` is the derivative of the logarithm of the weight with respect to that of the law's time,
+    where the law mixes times; None where the time itself moves.
     """
 
     def __init__(self, place: Orthant, t: float, log_weight: float, rise: float | None = None) -> None:
