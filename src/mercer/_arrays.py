@@ -276,8 +276,8 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     if not is_foreign(like):
         if is_watched(value):
             raise TypeError(
-                "a factor is a tensor that requires a gradient, but the rows are not tensors; give "
-                "tensors for both, or detach it"
+                "a factor is a tensor that requires a gradient, but the rows are not dense tensors; "
+                "give such tensors for both, or detach it"
             )
         single = getattr(like, "dtype", None) == np.float32
         return np.full(shape, value, dtype=np.float32 if single else np.float64)

@@ -199,7 +199,7 @@ def test_whole_number_tensors() -> None:
 
 def test_gradients_that_would_be_lost_are_refused() -> None:
     t = torch.tensor(0.3, requires_grad=True)
-    with pytest.raises(TypeError, match="rows are not tensors"):
+    with pytest.raises(TypeError, match="rows are not dense tensors"):
         Heat(Sphere(), t=t)(X)
     with pytest.raises(TypeError, match="nu"):
         Matern(Sphere(), nu=t)(torch.as_tensor(X))

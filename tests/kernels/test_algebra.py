@@ -168,8 +168,19 @@ def test_tensors_in_kernels_of_scikit_learn(kernel) -> None:
     with pytest.raises(TypeError, match="of scikit-learn has no derivatives with respect to rows"):
         whole(rows.clone().requires_grad_())
     for values in (whole, whole.diag, lambda X: whole.matvec(X, None, v.numpy())):
-        with pytest.raises(TypeError, match="requires a gradient, but the rows are not tensors"):
+        with pytest.raises(TypeError, match="requires a gradient, but the rows are not dense tensors"):
             values(X)
+
+
+def test_a_factor_may_have_one_element() -> None:
+    import torch
+
+    X, p = torch.ones((2, 3), dtype=torch.float64), torch.nn.Parameter(torch.ones(1))
+    found = (p * Gaussian() + p)(X).sum()
+    assert float(found.detach()) == 8
+    assert torch.autograd.grad(found, p)[0].shape == (1,)
+    with pytest.raises(TypeError, match="not with Parameter"):
+        torch.nn.Parameter(torch.ones(2)) * Gaussian()
 
 
 def test_labels_of_products_have_brackets() -> None:

@@ -148,7 +148,7 @@ def test_tensors() -> None:
     moved[2, 3] += 1e-6
     difference = (plain(moved).sum() - plain(X).sum()) / 1e-6
     assert rows.grad[2, 3].item() == pytest.approx(difference, rel=1e-4)
-    with pytest.raises(TypeError, match="the rows are not tensors"):
+    with pytest.raises(TypeError, match="the rows are not dense tensors"):
         kernel(X)
 
 

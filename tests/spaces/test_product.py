@@ -409,6 +409,12 @@ def test_products_of_products_of_tensors() -> None:
     assert torch.allclose(*slopes, rtol=1e-10)
 
 
+def test_times_have_no_derivatives() -> None:
+    times = torch.tensor([1.0, 0.2], requires_grad=True)
+    with pytest.raises(TypeError, match="not differentiable in times; detach them"):
+        ProductSpace(Torus(), Sphere(), columns=[[0], [1, 2]], times=times)
+
+
 def test_in_scikit_learn() -> None:
     X = mixed_rows(60)
     y = (X[:, 5] == "a").astype(float)

@@ -51,8 +51,8 @@ def as_kernel(operand: Any) -> sk.Kernel:
     """Return kernels unchanged, and positive numbers as constant kernels."""
     if isinstance(operand, sk.Kernel):
         return operand
-    if isinstance(operand, numbers.Real) or getattr(operand, "ndim", None) == 0:
-        constant = Constant(operand)
+    if isinstance(operand, numbers.Real) or getattr(operand, "shape", None) in ((), (1,)):
+        constant = Constant(operand if isinstance(operand, numbers.Real) else operand.reshape(()))
         check_positive(constant, "value")
         return constant
     raise TypeError(

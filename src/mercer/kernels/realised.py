@@ -181,8 +181,8 @@ class RealisedKernel(Kernel):
         watched = [name for name in self.continuous() if is_watched(getattr(self, name))]
         if watched and not self.space.engine(P).differentiable:
             raise TypeError(
-                f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
-                "give tensors for both, or detach it"
+                f"{watched[0]} is a tensor that requires a gradient, but the rows are not dense "
+                "tensors; give such tensors for both, or detach it"
             )
 
         # As it is now: derivatives may be taken when it has other hyperparameters.

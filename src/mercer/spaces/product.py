@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import on_cpu
+from mercer._arrays import is_watched, on_cpu
 from mercer._repr import listed
 from mercer._validation import is_number
 from mercer.engine import Engine
@@ -332,6 +332,8 @@ def _check_times(times: Any, spaces: Sequence[Space]) -> tuple[float, ...] | Lit
             raise ValueError(f"{alone[0]!r} has no natural unit of time; give times as numbers")
         return "natural"
     each = tuple(times) if isinstance(times, Iterable) else ()
+    if any(map(is_watched, each)):
+        raise TypeError("a product of spaces is not differentiable in times; detach them")
     if len(each) != len(spaces) or not all(is_number(t) and 0 < float(t) < np.inf for t in each):
         raise ValueError(
             f"times must be 'natural', or {len(spaces)} positive numbers, one for each space, got "

@@ -104,7 +104,7 @@ class _Result:
 
     @staticmethod
     def weights(G: torch.Tensor, given: Any, rows: slice) -> torch.Tensor:
-        """Some rows of the derivative with respect to K, up to a factor, where G is that of the result."""
+        """Some rows of the derivative with respect to K, up to a factor; G is that of the result."""
         raise NotImplementedError
 
     @staticmethod

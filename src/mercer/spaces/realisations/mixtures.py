@@ -44,7 +44,7 @@ class TimeMixture:
         self._slopes = np.zeros(len(logs)) if given.slopes is None else given.slopes[heavy]
 
     def share_slopes(self, normalized: bool) -> Array:
-        """Derivatives with respect to the log time of the law: of the shares, or of all but their sum."""
+        """Derivatives of the shares, or of all but their sum, with respect to the law's log time."""
         common = self.shares @ self._slopes if normalized else 0.0
         return self.shares * (self._slopes - common)
 
