@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mercer.kernels import Cosine, Spectral
-from mercer.spaces import Sphere
+from mercer.kernels import Cosine, Matern, Spectral
+from mercer.spaces import Simplex, Sphere
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 
@@ -28,6 +28,14 @@ def test_laws_too_fast_for_a_table_are_refused() -> None:
     weights[-1] = 1
     with pytest.raises(ValueError, match="too fast"):
         Spectral(Sphere(), weights)(X[:, :3])
+
+
+@pytest.mark.parametrize("space", [Sphere(), Simplex()], ids=repr)
+def test_smoothness_below_rounding_errors_is_refused(space) -> None:
+    assert Matern(space, nu=1e-5)(abs(X)).max() == 1
+    for nu in (1e-6, 1e-20, 1e-300):
+        with pytest.raises(ValueError, match=f"nu of Matern on .* must be at least 1e-05, got {nu}"):
+            Matern(space, nu=nu)(abs(X))
 
 
 def test_cached_profiles_of_equal_bytes() -> None:

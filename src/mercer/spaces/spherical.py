@@ -25,6 +25,8 @@ from mercer.special.zonal import Function
 
 #: exp() of more than this times a few rows overflows.
 _LOG_MOST = 600.0
+#: Smallest smoothness of Matern kernels.
+_LEAST_NU = 1e-5
 
 
 class SphericalSpace(RadialSpace):
@@ -46,6 +48,13 @@ class SphericalSpace(RadialSpace):
     def dimension(self, n: int) -> int:
         """``n - 1``: see :meth:`Space.dimension`."""
         return n - 1
+
+    def check_matern(self, nu: float, length_scale: float) -> None:
+        if nu < _LEAST_NU:
+            raise ValueError(
+                f"nu of Matern on {self!r} must be at least {_LEAST_NU:g}, got {nu!r}: smaller ones "
+                "lose their digits beside the dimension"
+            )
 
     def require_vectors(self) -> None:
         """See :meth:`Space.require_vectors`."""
