@@ -143,6 +143,8 @@ def test_weights_beyond_single_precision() -> None:
     X, G = points(None, 4, 3), np.full((4, 4), 1e39)
     found = Heat(Sphere()).weighted_sum(tensor(X, torch.float32), None, tensor(G))
     assert float(found) == pytest.approx(Heat(Sphere())(X).sum() * 1e39, rel=1e-6)
+    G[1, 2] = np.inf
+    assert float(Heat(Sphere()).weighted_sum(tensor(X, torch.float32), None, tensor(G))) == np.inf
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(), Gaussian() * Linear(), Heat(Torus())], ids=repr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -108,6 +109,15 @@ class _Pair(Kernel, sk.KernelOperator):
         labels = (_bracket(self, k, adapted(k).label) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
+    def product_sizes(self) -> tuple[int, int] | None:
+        """See :class:`Kernel`; from those of both kernels."""
+        first, second = (adapted(k).product_sizes() for k in self.parts)
+        return None if first is None or second is None else self._sizes(first, second)
+
+    @abstractmethod
+    def _sizes(self, first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+        """Numbers of products and of their terms, from those of both kernels."""
+
     def _in_one_pass(self, X: Any, Y: Any, v: Any = None) -> Any:
         """Gram matrix, or its product with vectors, by an engine that computes both kernels together.
 
@@ -170,11 +180,7 @@ class Sum(_Pair):
         check_room(X, Y, matrices=2)
         return times(self, factor, self.k2, X, Y, times(self, factor, self.k1, X, Y, plus))
 
-    def product_sizes(self) -> tuple[int, int] | None:
-        """See :class:`Kernel`; the sums of both kernels'."""
-        first, second = (adapted(k).product_sizes() for k in self.parts)
-        if first is None or second is None:
-            return None
+    def _sizes(self, first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
         return first[0] + second[0], first[1] + second[1]
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
@@ -235,11 +241,8 @@ class Product(_Pair):
             lambda: (K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)),
         )
 
-    def product_sizes(self) -> tuple[int, int] | None:
-        """See :class:`Kernel`; each product of one kernel comes with each of the other."""
-        first, second = (adapted(k).product_sizes() for k in self.parts)
-        if first is None or second is None:
-            return None
+    def _sizes(self, first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+        # Each product of one kernel comes with each of the other.
         return first[0] * second[0], first[0] * second[1] + first[1] * second[0]
 
     def products(self, X: Any, Y: Any = None) -> Products | None:

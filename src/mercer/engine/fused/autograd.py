@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -61,7 +62,8 @@ def weighted_sum(products: Products, weights: Any) -> torch.Tensor:
     weights = placed(weights, torch.empty(0, device=device)).resolve_neg()
     wider, length = torch.promote_types(dtype, weights.dtype), None
     if wider != dtype and weights.numel():  # which may be out of the range of the other
-        length = weights.detach().abs().amax().clamp_min(torch.finfo(wider).tiny)
+        limits = torch.finfo(wider)
+        length = weights.detach().abs().amax().clamp(limits.tiny, limits.max)
         weights = weights / length
     total = _computed(_WeightedSum, products, weights.to(dtype).contiguous()).to(wider)
     return total if length is None else total * length
@@ -89,23 +91,23 @@ def _computed(result: type[_Result], products: Products, given: torch.Tensor | N
     return result.value(products, given)
 
 
-class _Result:
+class _Result(ABC):
     """What is computed from a sum of products K and, except for K itself, from a given array."""
 
     @staticmethod
+    @abstractmethod
     def value(products: Products, given: Any) -> torch.Tensor:
         """The result."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def by_operations(strip: Callable[[slice], torch.Tensor], rows: list[slice], given: Any) -> Any:
         """The same by ordinary operations, from a function that computes some rows of K."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def weights(G: torch.Tensor, given: Any, rows: slice) -> torch.Tensor:
         """Some rows of the derivative with respect to K, up to a factor; G is that of the result."""
-        raise NotImplementedError
 
     @staticmethod
     def whole(G: torch.Tensor, given: Any) -> torch.Tensor | None:
@@ -119,8 +121,8 @@ class _Result:
 
     @staticmethod
     def by_given(products: Products, G: torch.Tensor, given: Any) -> Any:
-        """Derivative with respect to the given array."""
-        raise NotImplementedError
+        """Derivative with respect to the given array; None if there is none."""
+        return None
 
 
 class _Gram(_Result):

@@ -20,7 +20,6 @@ from mercer.engine.fused.launch import (
     Pair,
     is_one,
     joined_gram,
-    shape_of,
     strips,
 )
 from mercer.engine.fused.terms import (
@@ -33,6 +32,7 @@ from mercer.engine.fused.terms import (
     form,
     precision,
     prepared,
+    shape,
     term_inputs,
 )
 from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile
@@ -97,18 +97,21 @@ def gradients(
             parts.append(kind(own, [next(wanted) for _ in own], factor, ready, k, term))
     if whole is not None and len(parts) == 2 and isinstance(parts[1], _Radial):
         parts[1].pull(whole)
-    _add_strips([part for part in parts if any(part.needs)], joined, weights)
+    _add_strips([part for part in parts if any(part.needs)], joined, shape(products), weights)
     return [value for part in parts for value in part.found()]
 
 
 def _add_strips(
-    parts: Sequence[_Part], joined: Joined, weights: Callable[[slice], torch.Tensor]
+    parts: Sequence[_Part],
+    joined: Joined,
+    size: tuple[int, int],
+    weights: Callable[[slice], torch.Tensor],
 ) -> None:
     """Add what each strip of rows contributes."""
     if not parts:
         return
     symmetric = next(own for _, terms in joined for _, _, own in terms) is not None
-    for rows in strips(shape_of(joined)):
+    for rows in strips(size):
         W, own = weights(rows).clone(memory_format=torch.contiguous_format), None
         if symmetric:
             diagonal = W.diagonal(offset=rows.start)

@@ -354,12 +354,7 @@ def _first(products: Joined) -> Pair | FactorPair:
     return next(pair for _, each in products for pair, _, _ in each)
 
 
-def shape_of(products: Joined) -> tuple[int, int]:
-    """Shape of a sum of products."""
-    return _first(products).shape
-
-
-def only_pair(products: Joined) -> tuple[Pair, Form, torch.Tensor | None] | None:
+def _only_pair(products: Joined) -> tuple[Pair, Form, torch.Tensor | None] | None:
     """The only term, if it is a matrix product and its factor is one."""
     if len(products) == len(products[0][1]) == 1 and is_one(products[0][0]):
         pair, form, own = products[0][1][0]
@@ -377,7 +372,7 @@ def joined_gram(
 
     With ``total`` the sum of its elements in double precision, without the matrix.
     """
-    if not total and (only := only_pair(products)) is not None:
+    if not total and (only := _only_pair(products)) is not None:
         pair, form, own = only
         return pair.gram(form, symmetric, own, weights)
     first = _first(products)
@@ -417,11 +412,11 @@ def joined_matvec(products: Joined, v: torch.Tensor) -> torch.Tensor:
 
     Where several terms are joined, by strips of rows, without exact diagonals.
     """
-    if (only := only_pair(products)) is not None:
+    if (only := _only_pair(products)) is not None:
         pair, form, own = only
         columns = v if v.ndim == 2 else v[:, None]
         return pair.matvec(form, columns, own).reshape(pair.shape[0], *v.shape[1:])
-    m, p = shape_of(products)
+    m, p = _first(products).shape
     found = torch.zeros((m, *v.shape[1:]), dtype=torch.float64, device=v.device)
     v, length = _in_range(v, _first(products).dtype)
     for rows in strips((m, p)):
